@@ -1,0 +1,159 @@
+//! Answers that are remembered for a repeated request with the same idempotency key.
+//!
+//! A remembered answer has two sealed parts: the head, which is all but the token's data, and the
+//! data. When the token goes, the store drops the second part without any key. Neither ever holds
+//! a cvc: a replay equals the first answer without `data.cvc`.
+
+use scrip_seal::{Place, Purpose, Sealed, Secret};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    caller::{Caller, Permit},
+    container::Containers,
+    error::Error,
+    permission::{Permission, Transform},
+    plain::Plain,
+    store::{Claim, StoredAnswer},
+    time::Timestamp,
+    token::Shown,
+};
+
+/// An answer as the edge renders it: its status and its body without the token's data.
+#[derive(Debug)]
+pub struct Rendered {
+    pub status: u16,
+    pub body: String,
+}
+
+/// What an operation needs to have its answer remembered.
+///
+/// `render` belongs to whoever knows the wire. It runs inside the transaction, because only there
+/// is the outcome known.
+#[derive(Debug)]
+pub struct Remember<T> {
+    pub claim: Claim,
+    pub render: fn(&T) -> Rendered,
+}
+
+/// As the store keeps it.
+#[derive(Debug, Clone)]
+pub struct AnswerRecord {
+    pub digest: [u8; 32],
+    pub created_at: Timestamp,
+    pub head: Sealed,
+    pub data: Option<Sealed>,
+}
+
+/// A remembered answer, cut to what its caller may see now.
+#[derive(Debug)]
+pub struct Replay {
+    pub status: u16,
+    pub body: String,
+    pub data: Option<Plain>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    status: u16,
+    permission: String,
+    containers: String,
+    body: String,
+}
+
+#[derive(Serialize)]
+struct DataRef<'a> {
+    transform: &'a str,
+    data: &'a Value,
+    masked: Option<&'a Value>,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    transform: String,
+    data: Value,
+    masked: Option<Value>,
+}
+
+/// Seals an answer under the claim that its request holds.
+pub(crate) fn seal_answer(
+    permit: &Permit,
+    digest: [u8; 32],
+    rendered: Rendered,
+    shown: Option<&Shown>,
+    now: Timestamp,
+) -> Result<AnswerRecord, Error> {
+    let keys = &permit.tenant().keys;
+    let head = Head {
+        status: rendered.status,
+        permission: permit.permission().as_str().to_owned(),
+        containers: permit.containers().text(),
+        body: rendered.body,
+    };
+    let seal = |part, bytes: Vec<u8>| {
+        keys.seal(Purpose::Answer, &place(permit.caller(), part, &digest), &Secret::new(bytes))
+    };
+    let head = seal("head", json_bytes(&head)?);
+    let shown = shown.and_then(|it| Some((it.transform, it.data.as_ref()?, it.masked.as_ref())));
+    let data = match shown {
+        None => None,
+        Some((transform, data, masked)) => {
+            let masked = masked.map(Plain::expose);
+            let data = DataRef { transform: transform.as_str(), data: data.expose(), masked };
+            Some(seal("data", json_bytes(&data)?))
+        }
+    };
+    Ok(AnswerRecord { digest, created_at: now, head, data })
+}
+
+/// Opens a remembered answer for a caller that must still hold the permission, and shows its data
+/// at the weaker of the transforms then and now.
+pub(crate) fn open_answer(caller: &Caller, answer: &StoredAnswer) -> Result<Replay, Error> {
+    let keys = &caller.tenant().keys;
+    let open =
+        |part, sealed| keys.open(Purpose::Answer, &place(caller, part, &answer.digest), sealed);
+    let head: Head = from_json(&open("head", &answer.head)?)?;
+    let permission = Permission::parse(&head.permission).ok_or_else(unreadable)?;
+    let containers = Containers::parse(head.containers.split(',')).map_err(|_| unreadable())?;
+    let now = caller.permit(permission, &containers)?.transform();
+
+    let data = match &answer.data {
+        None => None,
+        Some(sealed) => {
+            let Data { transform, data, masked } = from_json(&open("data", sealed)?)?;
+            let (data, masked) = (Plain::new(data), masked.map(Plain::new));
+            let then = Transform::parse(&transform).ok_or_else(unreadable)?;
+            match (then, now) {
+                (Transform::Redact, _) | (_, Transform::Redact) => None,
+                (Transform::Reveal, Transform::Mask) => masked,
+                (Transform::Mask, Transform::Mask | Transform::Reveal)
+                | (Transform::Reveal, Transform::Reveal) => Some(data),
+            }
+        }
+    };
+    Ok(Replay { status: head.status, body: head.body, data })
+}
+
+fn place(caller: &Caller, part: &'static str, digest: &[u8; 32]) -> Place {
+    let tenant = caller.tenant().id.0;
+    let application = caller.application().0;
+    Place::new("answer")
+        .text(part)
+        .bytes(tenant.as_bytes())
+        .bytes(application.as_bytes())
+        .bytes(digest)
+}
+
+fn json_bytes(value: &impl Serialize) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::with_capacity(2048);
+    serde_json::to_writer(&mut bytes, value).map_err(|_| unreadable())?;
+    Ok(bytes)
+}
+
+fn from_json<T: for<'a> Deserialize<'a>>(secret: &Secret) -> Result<T, Error> {
+    serde_json::from_slice(secret.expose()).map_err(|_| unreadable())
+}
+
+fn unreadable() -> Error {
+    Error::Internal("a remembered answer is not one of ours".into())
+}

@@ -1,0 +1,154 @@
+//! Card data.
+
+use serde_json::Value;
+
+use crate::{
+    error::FieldError,
+    fields::{out_of_range, required},
+};
+
+/// What an answer tells about a card besides its data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CardDetails {
+    pub bin: String,
+    pub last4: String,
+    pub expiration_month: Option<u64>,
+    pub expiration_year: Option<u64>,
+}
+
+/// # Errors
+/// Not that many digits, or the Luhn checksum does not hold.
+pub fn check_number(text: &str, digits_min: usize) -> Result<(), &'static str> {
+    let digits = text.bytes().all(|it| it.is_ascii_digit());
+    if !digits || !(digits_min..=19).contains(&text.len()) {
+        return Err(if digits_min == 12 {
+            "must be 12 to 19 digits"
+        } else {
+            "must be 13 to 19 digits"
+        });
+    }
+    if luhn_sum(text).is_multiple_of(10) {
+        Ok(())
+    } else {
+        Err("is not a card number: its checksum fails")
+    }
+}
+
+fn luhn_sum(digits: &str) -> u32 {
+    let weigh = |(at, digit): (usize, u8)| match (u32::from(digit - b'0'), at.is_multiple_of(2)) {
+        (digit, true) => digit,
+        (digit @ 0..5, false) => digit * 2,
+        (digit, false) => digit * 2 - 9,
+    };
+    digits.bytes().rev().enumerate().map(weigh).sum()
+}
+
+/// The data of a card: what is not part of one is dropped, so that a code under a name of its own
+/// invention is not kept for ever. The cvc stays in place for the caller to take out.
+pub(crate) fn check_card(data: &mut Value) -> Result<(), Vec<FieldError>> {
+    let Value::Object(object) = data else {
+        return Err(vec![FieldError::new("data", "must be an object")]);
+    };
+    let known = ["number", "expiration_month", "expiration_year", "cvc"];
+    object.retain(|name, value| known.contains(&name.as_str()) && !value.is_null());
+    if let Some(Value::Number(number)) = object.get("cvc") {
+        let text = Value::String(number.to_string());
+        object.insert("cvc".to_owned(), text);
+    }
+    let errors: Vec<_> = [
+        required(object, "number", "data.number", |it| check_number(it, 12)),
+        object
+            .contains_key("cvc")
+            .then(|| required(object, "cvc", "data.cvc", check_cvc))
+            .flatten(),
+        out_of_range(object.get("expiration_month"), 1..=12)
+            .then(|| FieldError::new("data.expiration_month", "must be an integer from 1 to 12")),
+        out_of_range(object.get("expiration_year"), 1000..=9999)
+            .then(|| FieldError::new("data.expiration_year", "must be an integer of four digits")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+fn check_cvc(text: &str) -> Result<(), &'static str> {
+    let digits = text.bytes().all(|it| it.is_ascii_digit());
+    if digits && (3..=4).contains(&text.len()) { Ok(()) } else { Err("must be 3 or 4 digits") }
+}
+
+/// Six digits, or eight for numbers of sixteen digits or more.
+pub(crate) fn bin_len(number: &str) -> usize {
+    if number.len() >= 16 { 8 } else { 6 }
+}
+
+/// A card number as an expression that decides what others see may know it: BIN and last four.
+/// Whatever such an expression does, there is nothing more to show.
+pub(crate) fn covered(number: &str) -> String {
+    let (shown, end) = (bin_len(number), number.len().saturating_sub(4));
+    let cover = |(at, c)| if at < shown || at >= end { c } else { 'X' };
+    number.chars().enumerate().map(cover).collect()
+}
+
+/// For an object with a number, and for the number alone.
+pub(crate) fn details(data: &Value) -> Option<CardDetails> {
+    let number = number_of(data)?;
+    Some(CardDetails {
+        bin: number.get(..bin_len(number))?.to_owned(),
+        last4: number.get(number.len().checked_sub(4)?..)?.to_owned(),
+        expiration_month: data.get("expiration_month").and_then(Value::as_u64),
+        expiration_year: data.get("expiration_year").and_then(Value::as_u64),
+    })
+}
+
+pub(crate) fn number_of(data: &Value) -> Option<&str> {
+    data.as_str().or_else(|| data.get("number")?.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, valid: bool) {
+        assert_eq!(check_number(text, 12).is_ok(), valid, "{text:?}");
+    }
+
+    #[test]
+    fn numbers() {
+        check("4242424242424242", true);
+        check("4242424242424241", false);
+        check("378282246310005", true);
+        check("36227206271667", true);
+        check("6759649826438453123", false);
+        check("4242-4242-4242-4242", false);
+        check("４242424242424242", false);
+        check("", false);
+        check("00000000000", false);
+        check("000000000000", true);
+    }
+
+    #[test]
+    fn cards() {
+        let mut card = json!({"number": "4242424242424242", "cvc": 123, "cvv": "999", "expiration_month": null});
+        check_card(&mut card).unwrap();
+        assert_eq!(card, json!({"number": "4242424242424242", "cvc": "123"}));
+
+        let mut bad =
+            json!({"number": 4242, "cvc": "12", "expiration_month": 13, "expiration_year": "2030"});
+        let fields: Vec<_> =
+            check_card(&mut bad).unwrap_err().into_iter().map(|it| it.field.into_owned()).collect();
+        let expected = ["data.number", "data.cvc", "data.expiration_month", "data.expiration_year"];
+        assert_eq!(fields, expected);
+        assert!(check_card(&mut json!("4242424242424242")).is_err());
+    }
+
+    #[test]
+    fn covering() {
+        assert_eq!(covered("4242424242424242"), "42424242XXXX4242");
+        assert_eq!(covered("378282246310005"), "378282XXXXX0005");
+        assert_eq!(covered("000000000000"), "000000XX0000");
+    }
+}

@@ -1,0 +1,174 @@
+//! Containers: paths that group tokens, such as `/pci/high/`.
+
+use crate::error::FieldError;
+
+/// Lower case, begins and ends with a slash, so that a prefix of the text is a parent and nothing
+/// else is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Container(String);
+
+const CONTAINER_BYTES_MAX: usize = 256;
+const CONTAINERS_MAX: usize = 16;
+
+impl Container {
+    #[must_use]
+    pub fn root() -> Self {
+        Self("/".to_owned())
+    }
+
+    /// # Errors
+    /// Not a path of named segments between slashes.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        if text == "/" {
+            return Ok(Self::root());
+        }
+        if text.len() > CONTAINER_BYTES_MAX {
+            return Err("must have at most 256 characters");
+        }
+        let inner = text.strip_prefix('/').and_then(|it| it.strip_suffix('/'));
+        let inner = inner.ok_or("must begin and end with /")?;
+        // ASCII first, then lower case: some other letters become ASCII when lowered.
+        let named = |it: &str| {
+            !it.is_empty()
+                && it.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+        };
+        if !inner.split('/').all(named) {
+            return Err("must have segments of letters, digits, - and _");
+        }
+        Ok(Self(text.to_ascii_lowercase()))
+    }
+
+    /// Whether a grant on this container reaches the other.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        other.0.starts_with(&self.0)
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Never empty: a token in no container would be covered by every rule and by none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Containers(Vec<Container>);
+
+impl Containers {
+    /// Repetitions are dropped; the order stays, for lists show a token under its first container.
+    ///
+    /// # Errors
+    /// There is none, there are too many, or one is not a container.
+    pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Self, Vec<FieldError>> {
+        let mut containers = Vec::new();
+        let mut errors = Vec::new();
+        for (at, text) in texts.into_iter().enumerate() {
+            match Container::parse(text) {
+                Ok(container) if containers.contains(&container) => (),
+                Ok(container) => containers.push(container),
+                Err(problem) => errors.push(FieldError::new(format!("containers[{at}]"), problem)),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        if containers.is_empty() || containers.len() > CONTAINERS_MAX {
+            return Err(vec![FieldError::new("containers", "must have 1 to 16 entries")]);
+        }
+        Ok(Self(containers))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Container> {
+        self.0.iter()
+    }
+
+    /// The same set has the same text, whatever its order.
+    #[must_use]
+    pub fn set_text(&self) -> String {
+        let mut sorted: Vec<_> = self.iter().map(Container::as_str).collect();
+        sorted.sort_unstable();
+        sorted.join(",")
+    }
+
+    /// As it is stored; [`Containers::parse`] on the parts between commas reads it back.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.iter().map(Container::as_str).collect::<Vec<_>>().join(",")
+    }
+}
+
+impl From<Container> for Containers {
+    fn from(container: Container) -> Self {
+        Self(vec![container])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(outer: &str, inner: &str, expected: bool) {
+        let outer = Container::parse(outer).unwrap();
+        let inner = Container::parse(inner).unwrap();
+        assert_eq!(outer.covers(&inner), expected, "{outer:?} {inner:?}");
+    }
+
+    #[test]
+    fn covering() {
+        check("/", "/pci/high/", true);
+        check("/pci/", "/pci/high/", true);
+        check("/pci/high/", "/pci/high/", true);
+        check("/pci/high/", "/pci/highlands/", false);
+        check("/pci/", "/pci-other/", false);
+        check("/pci/high/", "/pci/", false);
+        check("/PCI/", "/pci/High/", true);
+    }
+
+    #[test]
+    fn refused() {
+        let texts =
+            ["", "pci", "/pci", "pci/", "//", "/a//b/", "/a b/", "/ä/", "/\u{212a}/", "/a,b/"];
+        for text in texts {
+            assert!(Container::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn sets() {
+        let one = Containers::parse(["/b/", "/a/", "/B/"]).unwrap();
+        assert_eq!(one.text(), "/b/,/a/");
+        assert_eq!(one.set_text(), "/a/,/b/");
+        assert!(Containers::parse([]).is_err());
+        assert_eq!(Containers::parse(["/a/", "b"]).unwrap_err()[0].field, "containers[1]");
+    }
+
+    /// Coverage as a person would check it: segment by segment.
+    fn covers_by_segment(outer: &[String], inner: &[String]) -> bool {
+        outer.len() <= inner.len() && outer.iter().zip(inner).all(|(a, b)| a == b)
+    }
+
+    fn path() -> impl Strategy<Value = Vec<String>> {
+        proptest::collection::vec("[ab]{1,2}", 0..4)
+    }
+
+    fn container(segments: &[String]) -> Container {
+        let text: String = segments.iter().map(|it| format!("{it}/")).collect();
+        Container::parse(&format!("/{text}")).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn coverage_agrees_with_the_reference(outer in path(), inner in path()) {
+            let expected = covers_by_segment(&outer, &inner);
+            prop_assert_eq!(container(&outer).covers(&container(&inner)), expected);
+        }
+
+        #[test]
+        fn any_text_is_parsed_or_refused(text: String) {
+            drop(Container::parse(&text));
+        }
+    }
+}

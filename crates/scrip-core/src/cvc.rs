@@ -1,0 +1,68 @@
+//! The card verification code: kept apart from the card, under a key that dies.
+
+use scrip_seal::{EpochKeys, OpenEpoch, Place, Sealed, Secret};
+
+use crate::{
+    error::Error,
+    id::{TenantId, TokenId},
+    time::Timestamp,
+};
+
+/// A code between parse and seal, or between open and answer. Cannot be printed.
+#[derive(Debug)]
+pub struct Cvc(Secret);
+
+/// As the store keeps it. Out of sight at `expires_at`, out of reach when its epoch ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CvcRecord {
+    pub expires_at: Timestamp,
+    pub sealed: Sealed,
+}
+
+impl Cvc {
+    #[must_use]
+    pub fn new(text: String) -> Self {
+        Self(Secret::new(text.into_bytes()))
+    }
+
+    /// The only way in.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        std::str::from_utf8(self.0.expose()).unwrap_or_default()
+    }
+
+    pub(crate) fn seal(
+        &self,
+        epochs: &EpochKeys,
+        tenant: TenantId,
+        token: &TokenId,
+        expires_at: Timestamp,
+    ) -> CvcRecord {
+        let place = place(tenant, token, expires_at);
+        CvcRecord { expires_at, sealed: epochs.seal(&place, &self.0, expires_at.unix_ms) }
+    }
+}
+
+impl CvcRecord {
+    /// Nothing once its time is over, or its key is gone.
+    pub(crate) fn open(
+        &self,
+        epochs: &EpochKeys,
+        tenant: TenantId,
+        token: &TokenId,
+        now: Timestamp,
+    ) -> Result<Option<Cvc>, Error> {
+        if self.expires_at <= now {
+            return Ok(None);
+        }
+        match epochs.open(&place(tenant, token, self.expires_at), &self.sealed)? {
+            OpenEpoch::Open(secret) => Ok(Some(Cvc(secret))),
+            OpenEpoch::Gone => Ok(None),
+        }
+    }
+}
+
+fn place(tenant: TenantId, token: &TokenId, expires_at: Timestamp) -> Place {
+    let tenant = tenant.0.as_bytes();
+    Place::new("token.cvc").bytes(tenant).text(token.as_str()).number(expires_at.unix_ms)
+}

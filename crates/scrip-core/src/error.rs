@@ -1,0 +1,119 @@
+//! What can go wrong, sorted by what the reader of the error can do about it.
+
+use std::{borrow::Cow, error, fmt, time::Duration};
+
+use scrip_expression::ExpressionError;
+use scrip_seal::{CannotOpen, KeySourceError};
+
+use crate::permission::Permission;
+
+#[derive(Debug)]
+pub enum Error {
+    /// Change the request.
+    Invalid(Vec<FieldError>),
+    /// Ask an administrator for a rule.
+    Forbidden(Refusal),
+    /// It is not there, or it is not yours to know.
+    NotFound,
+    /// Something else holds it; look again.
+    Conflict { reason: &'static str },
+    /// Wait.
+    TooMany { retry_after: Duration },
+    /// Try again; we are looking at it.
+    Unavailable(Cause),
+    /// Our fault. The cause goes to the log, never to the caller.
+    Internal(Cause),
+}
+
+pub type Cause = Box<dyn error::Error + Send + Sync>;
+
+/// What exactly was not allowed. Names rules and attributes, never values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    NoRule(Permission),
+    /// Changing this attribute would show the caller what it may not read.
+    NeedsReveal(&'static str),
+    /// The token would land where the caller sees more of it than now.
+    StrongerTransform,
+}
+
+/// An attribute path such as `containers[0]`, and the rule it broke. Never a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldError {
+    pub field: Cow<'static, str>,
+    pub problem: Cow<'static, str>,
+}
+
+impl FieldError {
+    #[must_use]
+    pub fn new(field: impl Into<Cow<'static, str>>, problem: &'static str) -> Self {
+        Self { field: field.into(), problem: Cow::Borrowed(problem) }
+    }
+
+    #[must_use]
+    pub fn expression(field: impl Into<Cow<'static, str>>, error: ExpressionError) -> Self {
+        Self { field: field.into(), problem: Cow::Owned(error.to_string()) }
+    }
+}
+
+impl From<FieldError> for Error {
+    fn from(error: FieldError) -> Self {
+        Self::Invalid(vec![error])
+    }
+}
+
+/// A stored value that does not open was altered or belongs elsewhere: never the caller's fault.
+impl From<CannotOpen> for Error {
+    fn from(error: CannotOpen) -> Self {
+        Self::Internal(error.into())
+    }
+}
+
+impl From<KeySourceError> for Error {
+    fn from(error: KeySourceError) -> Self {
+        Self::Unavailable(error.into())
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRule(permission) => {
+                write!(f, "no permission or access rule grants {} here", permission.as_str())
+            }
+            Self::NeedsReveal(attribute) => {
+                write!(f, "changing {attribute} needs a reveal right on the token")
+            }
+            Self::StrongerTransform => {
+                f.write_str("the token would move to a container where this key sees more of it")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(_) => f.write_str("the request is not valid"),
+            Self::Forbidden(refusal) => refusal.fmt(f),
+            Self::NotFound => f.write_str("there is no such thing in this tenant"),
+            Self::Conflict { reason } => f.write_str(reason),
+            Self::TooMany { .. } => f.write_str("too many requests"),
+            Self::Unavailable(_) => f.write_str("the vault cannot do this now; try again shortly"),
+            Self::Internal(_) => f.write_str("something went wrong on our side"),
+        }
+    }
+}
+
+impl error::Error for Error {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::Unavailable(cause) | Self::Internal(cause) => Some(cause.as_ref()),
+            Self::Invalid(_)
+            | Self::Forbidden(_)
+            | Self::NotFound
+            | Self::Conflict { .. }
+            | Self::TooMany { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The expressions of a token, evaluated: its id, its fingerprint, its search indexes, its mask.
+//!
+//! None of them ever sees a cvc: it is taken out of the data before anything is evaluated.
+
+use scrip_expression::{Expression, ExpressionError, Scope, is_expression};
+use scrip_seal::{Fingerprint, IndexDigest};
+use serde_json::Value;
+
+use crate::{
+    body::Body, card, error::FieldError, id::TokenId, reveal, tenant::Tenant, token_type::TokenType,
+};
+
+pub(crate) const SEARCH_INDEXES_MAX: usize = 16;
+
+/// What a token's expressions gave.
+pub(crate) struct Evaluated {
+    pub(crate) fingerprint: Option<Fingerprint>,
+    pub(crate) indexes: Vec<IndexDigest>,
+}
+
+pub(crate) fn evaluate(
+    tenant: &Tenant,
+    token_type: TokenType,
+    body: &Body,
+) -> Result<Evaluated, FieldError> {
+    let fingerprint = fingerprint(tenant, token_type, body)?;
+    let indexes = indexes(tenant, token_type, body)?;
+    if body.mask.is_some() {
+        reveal::mask(token_type, body).map_err(|error| FieldError::expression("mask", error))?;
+    }
+    Ok(Evaluated { fingerprint, indexes })
+}
+
+fn fingerprint(
+    tenant: &Tenant,
+    token_type: TokenType,
+    body: &Body,
+) -> Result<Option<Fingerprint>, FieldError> {
+    const FIELD: &str = "fingerprint_expression";
+    let own = match &body.fingerprint_expression {
+        Some(source) => Some(parse(FIELD, source)?),
+        None if tenant.settings.fingerprint_tokens => None,
+        None => return Ok(None),
+    };
+    let expression = own.as_ref().unwrap_or_else(|| token_type.default_fingerprint());
+    // Only an expression of one's own can name the metadata, so only then is it brought along.
+    let metadata = own.is_some().then(|| metadata(body));
+    let scope = Scope { data: body.data.expose(), metadata: metadata.as_ref() };
+    let value = expression.evaluate(scope).map_err(|error| FieldError::expression(FIELD, error))?;
+    let text = text(&value).ok_or_else(|| FieldError::new(FIELD, "must give a value"))?;
+    Ok(Some(tenant.keys.fingerprint(token_type.as_str(), text.as_bytes())))
+}
+
+fn metadata(body: &Body) -> Value {
+    let pairs = body.metadata.iter().flatten();
+    Value::Object(pairs.map(|(name, value)| (name.clone(), value.clone().into())).collect())
+}
+
+fn indexes(
+    tenant: &Tenant,
+    token_type: TokenType,
+    body: &Body,
+) -> Result<Vec<IndexDigest>, FieldError> {
+    let sources = body.search_indexes.as_deref().unwrap_or_else(|| token_type.default_indexes());
+    if sources.len() > SEARCH_INDEXES_MAX {
+        return Err(FieldError::new("search_indexes", "must have at most 16 entries"));
+    }
+    let mut digests = Vec::with_capacity(sources.len());
+    for (at, source) in sources.iter().enumerate() {
+        let field = || format!("search_indexes[{at}]");
+        let scope = Scope { data: body.data.expose(), metadata: None };
+        let value = parse(field(), source)?
+            .evaluate(scope)
+            .map_err(|error| FieldError::expression(field(), error))?;
+        let single =
+            text(&value).filter(|it| !it.is_empty() && !value.is_array() && !value.is_object());
+        let rule = "must give one value that is not empty";
+        let single = single.ok_or_else(|| FieldError::new(field(), rule))?;
+        let digest = tenant.keys.index(single.as_bytes());
+        if !digests.contains(&digest) {
+            digests.push(digest);
+        }
+    }
+    Ok(digests)
+}
+
+/// An id as it was given or computed. One that holds the card number would put it in clear.
+pub(crate) fn token_id(
+    source: &str,
+    token_type: TokenType,
+    body: &Body,
+) -> Result<TokenId, FieldError> {
+    let id = if is_expression(source) {
+        let scope = Scope { data: body.data.expose(), metadata: None };
+        let value = parse("id", source)?
+            .evaluate(scope)
+            .map_err(|error| FieldError::expression("id", error))?;
+        let text = text(&value).ok_or_else(|| FieldError::new("id", "must give a value"))?;
+        TokenId::parse(&text)?
+    } else {
+        TokenId::parse(source)?
+    };
+    if token_type.is_card() {
+        let digits: String = id.as_str().chars().filter(char::is_ascii_digit).collect();
+        if card::number_of(body.data.expose()).is_some_and(|it| digits.contains(it)) {
+            return Err(FieldError::new("id", "must not contain the card number"));
+        }
+    }
+    Ok(id)
+}
+
+fn parse(
+    field: impl Into<std::borrow::Cow<'static, str>>,
+    source: &str,
+) -> Result<Expression, FieldError> {
+    Expression::parse(source).map_err(|error: ExpressionError| FieldError::expression(field, error))
+}
+
+/// What stands for a value in a digest: text is itself, anything else its compact JSON.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            Some(value.to_string())
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Checks of attributes that several kinds of typed data share.
+
+use std::ops::RangeInclusive;
+
+use serde_json::{Map, Value};
+
+use crate::error::FieldError;
+
+pub(crate) fn required(
+    object: &Map<String, Value>,
+    name: &str,
+    field: &'static str,
+    check: impl Fn(&str) -> Result<(), &'static str>,
+) -> Option<FieldError> {
+    let problem = match object.get(name) {
+        None => Some("is required"),
+        Some(Value::String(text)) => check(text).err(),
+        Some(_) => Some("must be text"),
+    };
+    problem.map(|it| FieldError::new(field, it))
+}
+
+/// An absent value is in range.
+pub(crate) fn out_of_range(value: Option<&Value>, range: RangeInclusive<u64>) -> bool {
+    value.is_some_and(|it| !it.as_u64().is_some_and(|it| range.contains(&it)))
+}

@@ -1,0 +1,90 @@
+//! Identifiers, one type each, so that two of them cannot be swapped.
+
+use std::fmt;
+
+use uuid::Uuid;
+
+use crate::error::FieldError;
+
+macro_rules! uuid_id {
+    ($($(#[$doc:meta])* $name:ident)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub Uuid);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )*};
+}
+
+uuid_id!(TenantId ApplicationId ApiKeyId);
+
+/// A new random (version 4) identifier.
+#[must_use]
+pub fn random_uuid(chance: fn(&mut [u8])) -> Uuid {
+    let mut bytes = [0; 16];
+    chance(&mut bytes);
+    uuid::Builder::from_random_bytes(bytes).into_uuid()
+}
+
+/// What a client calls a token.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TokenId(String);
+
+const TOKEN_ID_CHARS_MIN: usize = 3;
+const TOKEN_ID_CHARS_MAX: usize = 400;
+const TOKEN_ID_FORBIDDEN: &str = "#/\\+?[]|&=%<>{}^";
+
+impl TokenId {
+    #[must_use]
+    pub fn random(chance: fn(&mut [u8])) -> Self {
+        Self(random_uuid(chance).to_string())
+    }
+
+    /// # Errors
+    /// The text is too short, too long, or holds a character that a path or a query would misread.
+    pub fn parse(text: &str) -> Result<Self, FieldError> {
+        let length = text.chars().count();
+        if !(TOKEN_ID_CHARS_MIN..=TOKEN_ID_CHARS_MAX).contains(&length) {
+            return Err(FieldError::new("id", "must have 3 to 400 characters"));
+        }
+        if text.chars().any(|it| TOKEN_ID_FORBIDDEN.contains(it) || it.is_control()) {
+            let rule =
+                "must have no control character and none of # / \\ + ? [ ] | & = % < > { } ^";
+            return Err(FieldError::new("id", rule));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, valid: bool) {
+        assert_eq!(TokenId::parse(text).is_ok(), valid, "{text:?}");
+    }
+
+    #[test]
+    fn token_ids() {
+        check("abc", true);
+        check("ab", false);
+        check("customer-7 card", true);
+        check("日本語", true);
+        check(&"x".repeat(400), true);
+        check(&"x".repeat(401), false);
+        check("a\nb", false);
+        for forbidden in TOKEN_ID_FORBIDDEN.chars() {
+            check(&format!("ab{forbidden}c"), false);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What the vault does, without saying how it is reached or where it keeps things.
+//!
+//! Architecture invariant: no HTTP, no SQL, no algorithm, no ambient time or randomness in this
+//! crate.
+
+pub mod answer;
+pub mod application;
+pub mod audit;
+pub mod bank;
+pub mod body;
+pub mod caller;
+pub mod card;
+pub mod container;
+pub mod cvc;
+pub mod directory;
+pub mod error;
+mod expressions;
+mod fields;
+pub mod id;
+pub mod operations;
+pub mod permission;
+pub mod plain;
+pub mod reveal;
+pub mod store;
+pub mod tenant;
+pub mod time;
+pub mod token;
+pub mod token_type;
+
+use std::sync::Arc;
+
+use scrip_seal::EpochKeys;
+
+use crate::{store::Store, time::Clock};
+
+/// Everything an operation may touch.
+#[derive(Clone)]
+pub struct Vault {
+    pub store: Arc<dyn Store>,
+    pub epochs: Arc<EpochKeys>,
+    pub clock: Arc<dyn Clock>,
+    /// Fills the bytes with chance: the ids that are not given.
+    pub chance: fn(&mut [u8]),
+}
+
+impl std::fmt::Debug for Vault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Vault")
+    }
+}

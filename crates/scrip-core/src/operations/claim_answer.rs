@@ -1,0 +1,46 @@
+//! Claim the right to answer a request with an idempotency key, or repeat the answer it had.
+
+use std::time::Duration;
+
+use crate::{
+    Vault,
+    answer::{Replay, open_answer},
+    caller::Caller,
+    error::{Error, FieldError},
+    store::{AskedAnswer, Claim, Claimed},
+};
+
+/// How long an answer is remembered.
+pub const ANSWER_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
+
+const IDEMPOTENCY_KEY_BYTES_MAX: usize = 256;
+
+#[derive(Debug)]
+pub enum Turn {
+    /// The first to ask: do it, and remember the answer.
+    Proceed(Claim),
+    Replay(Replay),
+}
+
+/// # Errors
+/// The first request is still in flight, or the caller lost the right that its answer needed.
+pub async fn claim_answer(
+    vault: &Vault,
+    caller: &Caller,
+    idempotency_key: &[u8],
+) -> Result<Turn, Error> {
+    if idempotency_key.is_empty() || idempotency_key.len() > IDEMPOTENCY_KEY_BYTES_MAX {
+        return Err(FieldError::new("BT-IDEMPOTENCY-KEY", "must have 1 to 256 characters").into());
+    }
+    let now = vault.clock.now();
+    let tenant = caller.tenant();
+    let digest = tenant.keys.idempotency(caller.application().0.as_bytes(), idempotency_key);
+    let asked = AskedAnswer { tenant: tenant.id, digest, now, since: now.before(ANSWER_RETENTION) };
+    match vault.store.claim_answer(asked).await? {
+        Claimed::Claim(claim) => Ok(Turn::Proceed(claim)),
+        Claimed::Answered(answer) => Ok(Turn::Replay(open_answer(caller, &answer)?)),
+        Claimed::InFlight => Err(Error::Conflict {
+            reason: "the first request with this idempotency key is still being processed",
+        }),
+    }
+}

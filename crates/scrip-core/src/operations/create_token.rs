@@ -1,0 +1,224 @@
+//! Create Token.
+
+use scrip_seal::Sealed;
+
+use crate::{
+    Vault,
+    answer::{AnswerRecord, Remember, seal_answer},
+    audit::{AuditRecord, Operation},
+    body::Body,
+    caller::{Caller, Permit},
+    container::Containers,
+    cvc::Cvc,
+    error::{Error, FieldError},
+    expressions::{evaluate, token_id},
+    id::TokenId,
+    operations::update_token::{take_cvc, update_existing},
+    permission::Permission,
+    plain::Plain,
+    reveal::{Audience, reveal_found, show},
+    store::{Deduplicate, InsertToken, Inserted, Render, StoredToken, TokenRecord},
+    tenant::DeduplicationBehavior::{self, ReadExisting, UpdateExisting},
+    time::Timestamp,
+    token::{NewToken, TokenPatch, TokenSource, Written},
+    token_type::TokenType,
+};
+
+/// # Errors
+/// The request breaks a rule, no rule lets the caller do it, or the id is taken.
+pub async fn create_token(
+    vault: &Vault,
+    caller: &Caller,
+    mut new: NewToken,
+    remember: Option<Remember<Written>>,
+) -> Result<Written, Error> {
+    let now = vault.clock.now();
+    let (token_type, mut data) = source(&mut new)?;
+    token_type.check(data.expose_mut()).map_err(Error::Invalid)?;
+    check_expiry(new.expires_at, now)?;
+    let containers = new.containers.take();
+    let containers = containers.unwrap_or_else(|| Containers::from(token_type.default_container()));
+    let permit = caller.permit(Permission::TokenCreate, &containers)?;
+
+    let cvc = take_cvc(token_type, &mut data);
+    let behavior = caller.tenant().settings.token_deduplication_behavior;
+    let patch = match behavior {
+        ReadExisting => TokenPatch::default(),
+        UpdateExisting => existing_patch(&new, &data, cvc.as_ref()),
+    };
+    let body = Body {
+        data,
+        mask: new.mask.take(),
+        metadata: new.metadata.take(),
+        search_indexes: new.search_indexes.take(),
+        fingerprint_expression: new.fingerprint_expression.take(),
+    };
+    let evaluated = evaluate(caller.tenant(), token_type, &body)?;
+    let id = match &new.id {
+        Some(source) => token_id(source, token_type, &body)?,
+        None => TokenId::random(vault.chance),
+    };
+    let deduplicate = deduplicate(caller, new.deduplicate, evaluated.fingerprint.is_some());
+
+    let mut record = TokenRecord {
+        id,
+        token_type,
+        fingerprint: evaluated.fingerprint,
+        containers,
+        created_by: caller.application(),
+        created_at: now,
+        modified: None,
+        expires_at: new.expires_at,
+        revision: 0,
+        body: Sealed::from_stored(Vec::new()),
+    };
+    record.body = body.seal(caller.tenant(), &record)?;
+    let cvc = cvc.map(|it| seal_cvc(vault, caller, &it, &record.id, now));
+    let creation = Creation { token: StoredToken { record, cvc }, behavior, now };
+
+    let audit = AuditRecord::new(Operation::CreateToken, caller, now);
+    let render = remember.as_ref().map(|it| creation.render(&permit, &body, it)).transpose()?;
+    let token = creation.token.clone();
+    let insert = InsertToken { token, indexes: evaluated.indexes, deduplicate, audit, render };
+    let shown_by = permit.again()?;
+    match vault.store.insert_token(permit, insert).await? {
+        Inserted::New => creation.written(vault, &shown_by, body),
+        Inserted::IdTaken => Err(Error::Conflict { reason: "a token with this id exists" }),
+        Inserted::Existing(found) => match creation.becomes(caller, &found) {
+            ReadExisting => found_written(&shown_by, &found, creation.audience(vault)),
+            UpdateExisting => {
+                update_existing(vault, caller, &found.record.id, patch, remember).await
+            }
+        },
+    }
+}
+
+/// What is known of a token before the store says whether it is new.
+struct Creation {
+    token: StoredToken,
+    behavior: DeduplicationBehavior,
+    now: Timestamp,
+}
+
+impl Creation {
+    fn audience<'a>(&self, vault: &'a Vault) -> Audience<'a> {
+        Audience::Caller { epochs: &vault.epochs, now: self.now }
+    }
+
+    fn written(self, vault: &Vault, permit: &Permit, body: Body) -> Result<Written, Error> {
+        let token = show(permit, &self.token, body, self.audience(vault))?;
+        Ok(Written { token, deduplicated: None })
+    }
+
+    /// Updating needs the permission to update, there; without it the existing token is read.
+    fn becomes(&self, caller: &Caller, found: &StoredToken) -> DeduplicationBehavior {
+        let containers = &found.record.containers;
+        match self.behavior {
+            UpdateExisting if caller.transform(Permission::TokenUpdate, containers).is_some() => {
+                UpdateExisting
+            }
+            UpdateExisting | ReadExisting => ReadExisting,
+        }
+    }
+
+    /// The answer to remember, made inside the transaction.
+    fn render(
+        &self,
+        permit: &Permit,
+        body: &Body,
+        remember: &Remember<Written>,
+    ) -> Result<Render<Inserted>, Error> {
+        let permit = permit.again()?;
+        let creation = Self { token: self.token.clone(), ..*self };
+        let (body, render, digest) = (body.duplicate(), remember.render, remember.claim.digest);
+        Ok(Box::new(move |inserted| {
+            let written = match inserted {
+                Inserted::New => {
+                    let token = show(&permit, &creation.token, body, Audience::Memory).ok()?;
+                    Written { token, deduplicated: None }
+                }
+                Inserted::Existing(found) => match creation.becomes(permit.caller(), found) {
+                    ReadExisting => found_written(&permit, found, Audience::Memory).ok()?,
+                    // The update that follows has an answer of its own.
+                    UpdateExisting => return None,
+                },
+                Inserted::IdTaken => return None,
+            };
+            remembered(&permit, digest, &written, render, creation.now)
+        }))
+    }
+}
+
+fn found_written(
+    permit: &Permit,
+    found: &StoredToken,
+    audience: Audience<'_>,
+) -> Result<Written, Error> {
+    let token = reveal_found(permit, found, audience)?;
+    Ok(Written { token, deduplicated: Some(ReadExisting) })
+}
+
+pub(crate) fn remembered(
+    permit: &Permit,
+    digest: [u8; 32],
+    written: &Written,
+    render: fn(&Written) -> crate::answer::Rendered,
+    now: Timestamp,
+) -> Option<AnswerRecord> {
+    let shown = written.token.detail.as_ref().map(|it| &it.shown);
+    seal_answer(permit, digest, render(written), shown, now).ok()
+}
+
+fn source(new: &mut NewToken) -> Result<(TokenType, Plain), Error> {
+    match std::mem::replace(&mut new.source, TokenSource::Intent(String::new())) {
+        TokenSource::Data { token_type, data } => Ok((token_type, data)),
+        TokenSource::Intent(_) => {
+            Err(FieldError::new("token_intent_id", "token intents are not available yet").into())
+        }
+    }
+}
+
+/// What the request would change of a token that is already there.
+fn existing_patch(new: &NewToken, data: &Plain, cvc: Option<&Cvc>) -> TokenPatch {
+    let mut data = data.duplicate();
+    if let (Some(cvc), Some(object)) = (cvc, data.expose_mut().as_object_mut()) {
+        object.insert("cvc".to_owned(), cvc.expose().into());
+    }
+    TokenPatch {
+        data: Some(data),
+        mask: new.mask.clone(),
+        metadata: new.metadata.as_ref().map(|it| serde_json::json!(it)),
+        containers: None,
+        search_indexes: new.search_indexes.clone().map(Some),
+        fingerprint_expression: new.fingerprint_expression.clone().map(Some),
+        deduplicate: Some(false),
+        expires_at: new.expires_at.map(Some),
+    }
+}
+
+pub(crate) fn seal_cvc(
+    vault: &Vault,
+    caller: &Caller,
+    cvc: &Cvc,
+    token: &TokenId,
+    now: Timestamp,
+) -> crate::cvc::CvcRecord {
+    let tenant = caller.tenant();
+    cvc.seal(&vault.epochs, tenant.id, token, now.after(tenant.settings.cvc_retention()))
+}
+
+pub(crate) fn check_expiry(expires_at: Option<Timestamp>, now: Timestamp) -> Result<(), Error> {
+    if expires_at.is_some_and(|it| it <= now) {
+        return Err(FieldError::new("expires_at", "must be in the future").into());
+    }
+    Ok(())
+}
+
+pub(crate) fn deduplicate(
+    caller: &Caller,
+    asked: Option<bool>,
+    fingerprinted: bool,
+) -> Deduplicate {
+    let wanted = asked.unwrap_or(caller.tenant().settings.deduplicate_tokens);
+    if wanted && fingerprinted { Deduplicate::Yes } else { Deduplicate::No }
+}

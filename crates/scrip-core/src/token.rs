@@ -1,0 +1,104 @@
+//! Tokens as a request asks for them and as an answer shows them.
+
+use std::collections::BTreeMap;
+
+use scrip_seal::Fingerprint;
+use serde_json::Value;
+
+use crate::{
+    bank::BankDetails,
+    card::CardDetails,
+    container::Containers,
+    cvc::Cvc,
+    id::{ApplicationId, TenantId, TokenId},
+    permission::Transform,
+    plain::Plain,
+    store::Modified,
+    tenant::DeduplicationBehavior,
+    time::Timestamp,
+    token_type::TokenType,
+};
+
+/// A create request after parsing: every attribute is of its type.
+#[derive(Debug)]
+pub struct NewToken {
+    /// A value or an expression.
+    pub id: Option<String>,
+    pub source: TokenSource,
+    pub mask: Option<Value>,
+    pub containers: Option<Containers>,
+    pub metadata: Option<BTreeMap<String, String>>,
+    pub search_indexes: Option<Vec<String>>,
+    pub fingerprint_expression: Option<String>,
+    pub deduplicate: Option<bool>,
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Where a new token's data comes from.
+#[derive(Debug)]
+pub enum TokenSource {
+    Data { token_type: TokenType, data: Plain },
+    Intent(String),
+}
+
+/// An update request after parsing. What is absent stays; an inner nothing takes the attribute back
+/// to what the type assumes.
+#[derive(Debug, Default)]
+pub struct TokenPatch {
+    pub data: Option<Plain>,
+    pub mask: Option<Value>,
+    pub metadata: Option<Value>,
+    pub containers: Option<Option<Containers>>,
+    pub search_indexes: Option<Option<Vec<String>>>,
+    pub fingerprint_expression: Option<Option<String>>,
+    pub deduplicate: Option<bool>,
+    pub expires_at: Option<Option<Timestamp>>,
+}
+
+/// What one caller may see of one token.
+#[derive(Debug)]
+pub struct TokenView {
+    pub id: TokenId,
+    pub tenant_id: TenantId,
+    pub token_type: TokenType,
+    pub fingerprint: Option<Fingerprint>,
+    pub containers: Containers,
+    /// Nothing for a caller that may not read the token at all.
+    pub detail: Option<TokenDetail>,
+}
+
+#[derive(Debug)]
+pub struct TokenDetail {
+    pub shown: Shown,
+    pub mask: Option<Value>,
+    pub card: Option<CardDetails>,
+    pub network_token: Option<CardDetails>,
+    pub bank: Option<BankDetails>,
+    pub metadata: Option<BTreeMap<String, String>>,
+    pub search_indexes: Option<Vec<String>>,
+    pub fingerprint_expression: Option<String>,
+    pub expires_at: Option<Timestamp>,
+    pub created_by: ApplicationId,
+    pub created_at: Timestamp,
+    pub modified: Option<Modified>,
+}
+
+/// The data, as far as the transform lets it be seen.
+#[derive(Debug)]
+pub struct Shown {
+    pub transform: Transform,
+    pub data: Option<Plain>,
+    /// Apart from the data, so that what is remembered of an answer cannot hold it.
+    pub cvc: Option<Cvc>,
+    /// What a weaker caller would have seen. Only made to be remembered, for a later replay at a
+    /// weaker right.
+    pub masked: Option<Plain>,
+}
+
+/// The outcome of creating or updating a token.
+#[derive(Debug)]
+pub struct Written {
+    pub token: TokenView,
+    /// Set when the token was there already, with what became of it.
+    pub deduplicated: Option<DeduplicationBehavior>,
+}

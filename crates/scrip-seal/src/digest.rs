@@ -1,0 +1,86 @@
+//! Keyed digests: equal inputs of one tenant are recognised, and nobody without the key can test a
+//! guess. A bare hash would not do; there are only so many card numbers.
+
+use std::fmt;
+
+use aws_lc_rs::hmac;
+
+use crate::{KeySource, KeySourceError, Place, Sealed, Secret, chance::random, record::derive};
+
+/// Tells whether two tokens of one tenant and type hold the same value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint(pub [u8; 32]);
+
+/// What a search index keeps of a value: enough to find it again, too little to keep apart 2⁶⁴.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IndexDigest(pub [u8; 16]);
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&bs58::encode(&self.0).into_string())
+    }
+}
+
+pub(crate) struct DigestKey(hmac::Key);
+
+impl DigestKey {
+    pub(crate) fn new(key: &Secret, label: &'static str) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, derive(key, label).as_ref()))
+    }
+
+    /// Every part stands behind its length, as in a [`Place`].
+    pub(crate) fn digest(&self, parts: &[&[u8]]) -> [u8; 32] {
+        let mut context = hmac::Context::with_key(&self.0);
+        for part in parts {
+            let length = u64::try_from(part.len()).unwrap_or(u64::MAX);
+            context.update(&length.to_be_bytes());
+            context.update(part);
+        }
+        let mut digest = [0; 32];
+        for (to, from) in digest.iter_mut().zip(context.sign().as_ref()) {
+            *to = *from;
+        }
+        digest
+    }
+}
+
+/// The key under which API keys are hashed. A lookup by digest takes the same time however much
+/// of a guessed key is right.
+pub struct Pepper(DigestKey);
+
+impl Pepper {
+    /// A new pepper and its wrapped form for the store.
+    ///
+    /// # Errors
+    /// The key source did not answer.
+    pub fn create(source: &dyn KeySource) -> Result<(Self, Sealed), KeySourceError> {
+        let key = Secret::new(random::<32>().to_vec());
+        let wrapped = source.wrap(&Self::place(), &key)?;
+        Ok((Self::from_key(&key), wrapped))
+    }
+
+    /// # Errors
+    /// The key source did not answer, or it is not the one that wrapped this pepper.
+    pub fn unwrap(source: &dyn KeySource, wrapped: &Sealed) -> Result<Self, KeySourceError> {
+        Ok(Self::from_key(&source.unwrap(&Self::place(), wrapped)?))
+    }
+
+    #[must_use]
+    pub fn digest(&self, api_key: &str) -> [u8; 32] {
+        self.0.digest(&[api_key.as_bytes()])
+    }
+
+    fn from_key(key: &Secret) -> Self {
+        Self(DigestKey::new(key, "api-key pepper"))
+    }
+
+    fn place() -> Place {
+        Place::new("pepper")
+    }
+}
+
+impl fmt::Debug for Pepper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pepper")
+    }
+}

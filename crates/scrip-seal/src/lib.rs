@@ -1,0 +1,30 @@
+//! Envelope sealing: the only crate that names an algorithm.
+//!
+//! Architecture invariant: plaintext keys never leave this crate, and decoding stored bytes is
+//! total: any bytes give a value or a typed error, never a panic.
+
+#![warn(clippy::arithmetic_side_effects)]
+
+mod chance;
+mod digest;
+mod epoch;
+mod place;
+mod record;
+mod root;
+mod sealed;
+mod secret;
+mod tenant;
+
+pub use crate::{
+    chance::fill_random,
+    digest::{Fingerprint, IndexDigest, Pepper},
+    epoch::{EpochKeys, OpenEpoch},
+    place::Place,
+    root::{KeySource, KeySourceError, RootKey},
+    sealed::{CannotOpen, Sealed},
+    secret::Secret,
+    tenant::{Purpose, TenantKeys, WrappedTenantKeys},
+};
+
+/// The stored form, the algorithms behind it and the limits of both are one decision.
+pub const FORMAT: u8 = 1;

@@ -1,0 +1,81 @@
+//! Where a sealed value lives; authenticated along with it.
+
+use crate::FORMAT;
+
+/// What a ciphertext is bound to: copied to another tenant, row, container or expiry it must not
+/// open there.
+///
+/// Every part stands behind its length. With separators, ("a:b", "c") and ("a", "b:c") would be
+/// one place.
+#[derive(Debug, Clone)]
+pub struct Place(Vec<u8>);
+
+impl Place {
+    /// `what` names the kind of row and column, such as `token.body`.
+    #[must_use]
+    pub fn new(what: &'static str) -> Self {
+        let mut bytes = Vec::with_capacity(256);
+        bytes.push(FORMAT);
+        Self(bytes).text(what)
+    }
+
+    #[must_use]
+    pub fn text(self, part: &str) -> Self {
+        self.bytes(part.as_bytes())
+    }
+
+    #[must_use]
+    pub fn number(self, part: i64) -> Self {
+        self.bytes(&part.to_be_bytes())
+    }
+
+    /// An absent part differs from every present one: its length is one that nothing else has.
+    #[must_use]
+    pub fn optional_bytes(mut self, part: Option<&[u8]>) -> Self {
+        match part {
+            Some(part) => self.bytes(part),
+            None => {
+                self.0.extend_from_slice(&u64::MAX.to_be_bytes());
+                self
+            }
+        }
+    }
+
+    #[must_use]
+    pub fn optional_number(self, part: Option<i64>) -> Self {
+        self.optional_bytes(part.map(i64::to_be_bytes).as_ref().map(<[u8; 8]>::as_slice))
+    }
+
+    #[must_use]
+    pub fn bytes(mut self, part: &[u8]) -> Self {
+        let length = u64::try_from(part.len()).unwrap_or(u64::MAX);
+        self.0.extend_from_slice(&length.to_be_bytes());
+        self.0.extend_from_slice(part);
+        self
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbouring_places_differ() {
+        let one = Place::new("data").text("a:b").text("c");
+        let two = Place::new("data").text("a").text("b:c");
+        assert_ne!(one.as_bytes(), two.as_bytes());
+    }
+
+    #[test]
+    fn absent_is_not_empty() {
+        let absent = Place::new("data").optional_bytes(None);
+        let empty = Place::new("data").optional_bytes(Some(b""));
+        let zero = Place::new("data").optional_number(Some(0));
+        assert_ne!(absent.as_bytes(), empty.as_bytes());
+        assert_ne!(absent.as_bytes(), zero.as_bytes());
+    }
+}

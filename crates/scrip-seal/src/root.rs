@@ -1,0 +1,139 @@
+//! Where the root key comes from: a trait, so that a key that never leaves its hardware fits too.
+
+use std::{
+    fmt, fs,
+    io::{self, Write},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::Path,
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+use crate::{CannotOpen, Place, Sealed, Secret, chance::random, record::RecordKey};
+
+/// Wraps the keys below it. What wrapped them is never stored beside them in clear.
+pub trait KeySource: Send + Sync {
+    /// # Errors
+    /// The source did not answer.
+    fn wrap(&self, place: &Place, key: &Secret) -> Result<Sealed, KeySourceError>;
+
+    /// # Errors
+    /// The source did not answer, or it is not the one that wrapped this key.
+    fn unwrap(&self, place: &Place, wrapped: &Sealed) -> Result<Secret, KeySourceError>;
+}
+
+#[derive(Debug, Error)]
+pub enum KeySourceError {
+    #[error("the root key is not the base64 text of 32 bytes")]
+    Malformed,
+    #[error("the root key file can be read by others; run: chmod 600 on it")]
+    Exposed,
+    #[error("the root key file cannot be used: {0}")]
+    Io(#[from] io::Error),
+    #[error("this root key did not wrap the keys of this vault: {0}")]
+    Foreign(#[from] CannotOpen),
+}
+
+/// A root key held by this process, read from a file or given as text.
+#[derive(Debug)]
+pub struct RootKey(RecordKey);
+
+const VERSION: u32 = 1;
+
+impl RootKey {
+    /// # Errors
+    /// The text is not the base64 of 32 bytes.
+    pub fn from_text(text: &str) -> Result<Self, KeySourceError> {
+        let bytes = STANDARD.decode(text.trim()).map_err(|_| KeySourceError::Malformed)?;
+        let key = Secret::new(bytes);
+        if key.expose().len() != 32 {
+            return Err(KeySourceError::Malformed);
+        }
+        Ok(Self(RecordKey::new(VERSION, &key, "root")))
+    }
+
+    /// # Errors
+    /// The file is missing, malformed, or readable by others.
+    pub fn from_file(path: &Path) -> Result<Self, KeySourceError> {
+        if fs::metadata(path)?.permissions().mode() & 0o077 != 0 {
+            return Err(KeySourceError::Exposed);
+        }
+        Self::from_text(&Zeroizing::new(fs::read_to_string(path)?))
+    }
+
+    /// Writes a new key to a file that only its owner can read. An existing file is never touched.
+    ///
+    /// # Errors
+    /// The file exists or cannot be written.
+    pub fn create_file(path: &Path) -> Result<(), KeySourceError> {
+        let key = Zeroizing::new(random::<32>());
+        let text = Zeroizing::new(STANDARD.encode(key.as_ref()));
+        let mut file =
+            fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        writeln!(file, "{}", text.as_str())?;
+        file.sync_all()?;
+        if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
+            fs::File::open(folder)?.sync_all()?;
+        }
+        Ok(())
+    }
+}
+
+impl KeySource for RootKey {
+    fn wrap(&self, place: &Place, key: &Secret) -> Result<Sealed, KeySourceError> {
+        Ok(self.0.seal(place, key.expose()))
+    }
+
+    fn unwrap(&self, place: &Place, wrapped: &Sealed) -> Result<Secret, KeySourceError> {
+        Ok(self.0.open(place, wrapped)?)
+    }
+}
+
+impl fmt::Debug for dyn KeySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeySource")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_created_file_is_private_and_never_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("root.key");
+        RootKey::create_file(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(RootKey::from_file(&path).is_ok());
+        assert!(matches!(RootKey::create_file(&path), Err(KeySourceError::Io(_))));
+    }
+
+    #[test]
+    fn a_readable_file_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("root.key");
+        RootKey::create_file(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(matches!(RootKey::from_file(&path), Err(KeySourceError::Exposed)));
+    }
+
+    #[test]
+    fn malformed_texts_are_refused() {
+        for text in ["", "AAAA", "not base64 at all", &STANDARD.encode([1; 31])] {
+            assert!(matches!(RootKey::from_text(text), Err(KeySourceError::Malformed)), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn another_root_key_opens_nothing() {
+        let one = RootKey::from_text(&STANDARD.encode([1; 32])).unwrap();
+        let two = RootKey::from_text(&STANDARD.encode([2; 32])).unwrap();
+        let place = Place::new("test");
+        let wrapped = one.wrap(&place, &Secret::new(vec![7; 32])).unwrap();
+        assert_eq!(one.unwrap(&place, &wrapped).unwrap().expose(), [7; 32]);
+        assert!(matches!(two.unwrap(&place, &wrapped), Err(KeySourceError::Foreign(_))));
+    }
+}

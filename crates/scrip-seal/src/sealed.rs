@@ -1,0 +1,74 @@
+//! The stored form of a sealed value.
+//!
+//! ```text
+//! format 1 | algorithm 1 | key version 4 | salt 32 | ciphertext … | tag 16
+//! ```
+
+use thiserror::Error;
+
+use crate::FORMAT;
+
+/// AES-256-GCM under HKDF-SHA-256(key, salt), once per key, so the nonce is constant.
+pub(crate) const AES_256_GCM: u8 = 1;
+pub(crate) const SALT_LEN: usize = 32;
+pub(crate) const TAG_LEN: usize = 16;
+pub(crate) const HEADER_LEN: usize = 1 + 1 + 4 + SALT_LEN;
+
+/// Bytes that only this crate can read back. Safe to store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sealed(Vec<u8>);
+
+/// Why a value could not be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum CannotOpen {
+    #[error("the sealed bytes are too short or of an unknown format")]
+    Malformed,
+    #[error("the key that sealed this is not here")]
+    KeyGone,
+    #[error("the sealed bytes were altered, or belong to another place")]
+    Altered,
+}
+
+/// A borrowed view of the parts.
+pub(crate) struct Parts<'a> {
+    pub key_version: u32,
+    pub salt: &'a [u8; SALT_LEN],
+    /// The two bytes and the version, which are authenticated too.
+    pub header: &'a [u8],
+    pub ciphertext_and_tag: &'a [u8],
+}
+
+impl Sealed {
+    #[must_use]
+    pub fn from_stored(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Which version of its key sealed this; rotation counts by it.
+    ///
+    /// # Errors
+    /// The bytes are not a sealed value.
+    pub fn key_version(&self) -> Result<u32, CannotOpen> {
+        Ok(self.parts()?.key_version)
+    }
+
+    pub(crate) fn parts(&self) -> Result<Parts<'_>, CannotOpen> {
+        let (header, ciphertext_and_tag) =
+            self.0.split_at_checked(HEADER_LEN).ok_or(CannotOpen::Malformed)?;
+        let (fixed, salt) = header.split_at_checked(6).ok_or(CannotOpen::Malformed)?;
+        let &[FORMAT, AES_256_GCM, a, b, c, d] = fixed else {
+            return Err(CannotOpen::Malformed);
+        };
+        let salt = salt.try_into().map_err(|_| CannotOpen::Malformed)?;
+        if ciphertext_and_tag.len() < TAG_LEN {
+            return Err(CannotOpen::Malformed);
+        }
+        let key_version = u32::from_be_bytes([a, b, c, d]);
+        Ok(Parts { key_version, salt, header: fixed, ciphertext_and_tag })
+    }
+}

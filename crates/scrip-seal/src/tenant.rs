@@ -1,0 +1,155 @@
+//! A tenant's keys: one that rotates and seals, and one that lasts and recognises.
+
+use crate::{
+    CannotOpen, Fingerprint, IndexDigest, KeySource, KeySourceError, Place, Sealed, Secret,
+    chance::random, digest::DigestKey, record::RecordKey,
+};
+
+/// What a sealed value is for. Each purpose has a key of its own under the tenant key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A token's body.
+    Data,
+    /// A remembered answer to a request with an idempotency key.
+    Answer,
+}
+
+/// The stored form: useless without the key source that wrapped it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrappedTenantKeys {
+    /// Versioned; the last one seals, all of them open.
+    pub sealing: Vec<(u32, Sealed)>,
+    /// Made once and only ever rewrapped: rotating it would change every fingerprint that a
+    /// client stored.
+    pub lasting: Sealed,
+}
+
+/// Unwrapped and derived once, when the tenant is loaded.
+#[derive(Debug)]
+pub struct TenantKeys {
+    sealing: Vec<SealingKeys>,
+    fingerprint: DigestKey,
+    index: DigestKey,
+    idempotency: DigestKey,
+}
+
+#[derive(Debug)]
+struct SealingKeys {
+    data: RecordKey,
+    answer: RecordKey,
+}
+
+impl SealingKeys {
+    fn derive(version: u32, key: &Secret) -> Self {
+        Self {
+            data: RecordKey::new(version, key, "data"),
+            answer: RecordKey::new(version, key, "idempotency"),
+        }
+    }
+
+    fn key(&self, purpose: Purpose) -> &RecordKey {
+        match purpose {
+            Purpose::Data => &self.data,
+            Purpose::Answer => &self.answer,
+        }
+    }
+}
+
+const FIRST_VERSION: u32 = 1;
+
+impl TenantKeys {
+    /// Makes the wrapped keys of a new tenant.
+    ///
+    /// # Errors
+    /// The key source did not answer.
+    pub fn create(
+        source: &dyn KeySource,
+        tenant: &str,
+    ) -> Result<WrappedTenantKeys, KeySourceError> {
+        let new = || Secret::new(random::<32>().to_vec());
+        let sealing = source.wrap(&sealing_place(tenant, FIRST_VERSION), &new())?;
+        let lasting = source.wrap(&lasting_place(tenant), &new())?;
+        Ok(WrappedTenantKeys { sealing: vec![(FIRST_VERSION, sealing)], lasting })
+    }
+
+    /// # Errors
+    /// The key source did not answer, or these keys are not this tenant's.
+    pub fn unwrap(
+        source: &dyn KeySource,
+        tenant: &str,
+        wrapped: &WrappedTenantKeys,
+    ) -> Result<Self, KeySourceError> {
+        let lasting = source.unwrap(&lasting_place(tenant), &wrapped.lasting)?;
+        let mut sealing = Vec::with_capacity(wrapped.sealing.len());
+        for (version, key) in &wrapped.sealing {
+            let key = source.unwrap(&sealing_place(tenant, *version), key)?;
+            sealing.push(SealingKeys::derive(*version, &key));
+        }
+        sealing.sort_by_key(|it| it.data.version);
+        if sealing.is_empty() {
+            return Err(CannotOpen::KeyGone.into());
+        }
+        Ok(Self {
+            sealing,
+            fingerprint: DigestKey::new(&lasting, "fingerprint"),
+            index: DigestKey::new(&lasting, "index"),
+            idempotency: DigestKey::new(&lasting, "idempotency-key"),
+        })
+    }
+
+    #[must_use]
+    #[expect(clippy::expect_used, reason = "unwrap() refuses an empty list")]
+    pub fn seal(&self, purpose: Purpose, place: &Place, plaintext: &Secret) -> Sealed {
+        let current = self.sealing.last().expect("a tenant has a sealing key");
+        current.key(purpose).seal(place, plaintext.expose())
+    }
+
+    /// # Errors
+    /// The bytes are damaged, belong to another place, or their key is gone.
+    pub fn open(
+        &self,
+        purpose: Purpose,
+        place: &Place,
+        sealed: &Sealed,
+    ) -> Result<Secret, CannotOpen> {
+        let version = sealed.key_version()?;
+        let keys = self.sealing.iter().find(|it| it.data.version == version);
+        keys.ok_or(CannotOpen::KeyGone)?.key(purpose).open(place, sealed)
+    }
+
+    #[must_use]
+    pub fn fingerprint(&self, token_type: &str, value: &[u8]) -> Fingerprint {
+        Fingerprint(self.fingerprint.digest(&[token_type.as_bytes(), value]))
+    }
+
+    #[must_use]
+    pub fn index(&self, value: &[u8]) -> IndexDigest {
+        let [digest @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] =
+            self.index.digest(&[value]);
+        IndexDigest(digest)
+    }
+
+    /// Under what an answer is remembered. Clients put anything into an idempotency key, so the
+    /// store never sees it.
+    #[must_use]
+    pub fn idempotency(&self, application: &[u8], idempotency_key: &[u8]) -> [u8; 32] {
+        self.idempotency.digest(&[application, idempotency_key])
+    }
+}
+
+fn sealing_place(tenant: &str, version: u32) -> Place {
+    Place::new("tenant.sealing-key").text(tenant).number(i64::from(version))
+}
+
+fn lasting_place(tenant: &str) -> Place {
+    Place::new("tenant.lasting-key").text(tenant)
+}
+
+impl std::fmt::Debug for DigestKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DigestKey")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! Browsers call with public keys, from any page.
+
+use axum::{body::Body, response::Response};
+use hyper::{
+    HeaderMap, StatusCode,
+    header::{
+        ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+        ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, HeaderName, HeaderValue,
+    },
+};
+
+/// A key in a header is not a cookie, so any origin may ask: there is nothing it could borrow.
+const ON_EVERY_ANSWER: [(HeaderName, &str); 2] = [
+    (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
+    (ACCESS_CONTROL_EXPOSE_HEADERS, "bt-trace-id, retry-after, deprecation, sunset, link"),
+];
+
+const ON_A_PREFLIGHT: [(HeaderName, &str); 3] = [
+    (ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, PATCH, DELETE, OPTIONS"),
+    (
+        ACCESS_CONTROL_ALLOW_HEADERS,
+        "content-type, authorization, accept, user-agent, x-fern-language, x-fern-sdk-name, \
+         x-fern-sdk-version, x-fern-runtime, x-fern-runtime-version, bt-api-key, \
+         bt-idempotency-key, bt-trace-id, bt-device-info",
+    ),
+    (ACCESS_CONTROL_MAX_AGE, "86400"),
+];
+
+pub(crate) fn add(headers: &mut HeaderMap) {
+    for (name, value) in ON_EVERY_ANSWER {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+}
+
+/// Headers beyond the known ones are allowed when asked for: every BT header is, of today or later.
+pub(crate) fn preflight(asked: &HeaderMap) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    for (name, value) in ON_A_PREFLIGHT {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    if let Some(wanted) = asked.get("access-control-request-headers") {
+        response.headers_mut().insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+    }
+    response
+}

@@ -1,0 +1,34 @@
+//! The idempotency key: claim, replay, or 409.
+
+use axum::response::Response;
+use hyper::HeaderMap;
+use scrip_core::{
+    caller::Caller,
+    operations::claim_answer::{Turn, claim_answer},
+    store::Claim,
+};
+
+use crate::{
+    app::App,
+    http::{authenticate::single, problem::Problem},
+    wire,
+};
+
+/// What a request with or without a key may do next.
+pub(crate) enum Next {
+    Proceed(Option<Claim>),
+    Replay(Response),
+}
+
+pub(crate) async fn next(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<Next, Problem> {
+    let Some(key) = single(headers, "bt-idempotency-key", "BT-IDEMPOTENCY-KEY")? else {
+        return Ok(Next::Proceed(None));
+    };
+    match claim_answer(&app.vault, caller, key.as_bytes()).await? {
+        Turn::Proceed(claim) => Ok(Next::Proceed(Some(claim))),
+        Turn::Replay(replay) => {
+            let body = wire::answer::with_data(replay.body, replay.data, None);
+            Ok(Next::Replay(wire::answer::json(replay.status, body)))
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Taking attributes out of a JSON object, one type at a time. All that is wrong is told at once.
+
+use std::collections::BTreeMap;
+
+use scrip_core::{
+    error::{Error, FieldError},
+    plain::Plain,
+};
+use serde_json::{Map, Value};
+
+use crate::http::problem::Problem;
+
+pub(crate) struct Fields {
+    object: Map<String, Value>,
+    pub(crate) errors: Vec<FieldError>,
+}
+
+/// What a name has: nothing, null, or a value.
+pub(crate) enum Field<T> {
+    Absent,
+    Null,
+    Given(T),
+}
+
+impl<T> Field<T> {
+    /// For requests in which null says the same as nothing.
+    pub(crate) fn given(self) -> Option<T> {
+        match self {
+            Self::Given(value) => Some(value),
+            Self::Absent | Self::Null => None,
+        }
+    }
+
+    /// For patches, in which null takes something back.
+    pub(crate) fn patched(self) -> Option<Option<T>> {
+        match self {
+            Self::Given(value) => Some(Some(value)),
+            Self::Null => Some(None),
+            Self::Absent => None,
+        }
+    }
+}
+
+impl Fields {
+    pub(crate) fn of(body: Plain) -> Result<Self, Problem> {
+        match body.into_exposed() {
+            Value::Object(object) => Ok(Self { object, errors: Vec::new() }),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => {
+                Err(Problem::Malformed("the body must be a JSON object".to_owned()))
+            }
+        }
+    }
+
+    pub(crate) fn any(&mut self, name: &str) -> Option<Value> {
+        self.object.remove(name)
+    }
+
+    pub(crate) fn text(&mut self, name: &'static str) -> Field<String> {
+        self.take(name, "must be text", |value| match value {
+            Value::String(text) => Some(text),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn boolean(&mut self, name: &'static str) -> Field<bool> {
+        self.take(name, "must be true or false", |value| value.as_bool())
+    }
+
+    pub(crate) fn texts(&mut self, name: &'static str) -> Field<Vec<String>> {
+        self.take(name, "must be an array of texts", |value| match value {
+            Value::Array(items) => items.into_iter().map(into_text).collect(),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn text_map(&mut self, name: &'static str) -> Field<BTreeMap<String, String>> {
+        self.take(name, "must be a map from text to text", |value| match value {
+            Value::Object(object) => {
+                object.into_iter().map(|(name, value)| Some((name, into_text(value)?))).collect()
+            }
+            _ => None,
+        })
+    }
+
+    /// What a parser makes of a given value; its complaints join the others.
+    pub(crate) fn parse<T, U>(
+        &mut self,
+        field: Field<T>,
+        parse: impl FnOnce(T) -> Result<U, Vec<FieldError>>,
+    ) -> Field<U> {
+        match field {
+            Field::Absent => Field::Absent,
+            Field::Null => Field::Null,
+            Field::Given(value) => match parse(value) {
+                Ok(parsed) => Field::Given(parsed),
+                Err(errors) => {
+                    self.errors.extend(errors);
+                    Field::Absent
+                }
+            },
+        }
+    }
+
+    pub(crate) fn finish(self) -> Result<(), Problem> {
+        if self.errors.is_empty() { Ok(()) } else { Err(Error::Invalid(self.errors).into()) }
+    }
+
+    fn take<T>(
+        &mut self,
+        name: &'static str,
+        rule: &'static str,
+        read: impl FnOnce(Value) -> Option<T>,
+    ) -> Field<T> {
+        match self.object.remove(name) {
+            None => Field::Absent,
+            Some(Value::Null) => Field::Null,
+            Some(value) => match read(value) {
+                Some(value) => Field::Given(value),
+                None => {
+                    self.errors.push(FieldError::new(name, rule));
+                    Field::Absent
+                }
+            },
+        }
+    }
+}
+
+fn into_text(value: Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text),
+        _ => None,
+    }
+}

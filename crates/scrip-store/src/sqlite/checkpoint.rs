@@ -1,0 +1,65 @@
+//! Moves the write-ahead log into the database file while nobody waits for it.
+
+use std::{
+    path::Path,
+    sync::{Arc, atomic::Ordering, mpsc},
+    thread::{Builder, JoinHandle},
+    time::Duration,
+};
+
+use rusqlite::Connection;
+use scrip_core::store::StoreError;
+
+use crate::sqlite::{connection::open_checkpointer, writer::Progress};
+
+const EVERY: Duration = Duration::from_millis(250);
+/// Under unbroken load a passive checkpoint never reaches the end of the log, which would grow
+/// without bound. At this many pages the writer lets it start over.
+const LOG_PAGES_MAX: i64 = 16 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Checkpointer {
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Checkpointer {
+    pub(super) fn start(path: &Path, progress: Arc<Progress>) -> Result<Self, StoreError> {
+        let connection = open_checkpointer(path)?;
+        let (stop, stopped) = mpsc::channel();
+        let thread = Builder::new()
+            .name("scrip-checkpoint".to_owned())
+            .spawn(move || run(&connection, &stopped, &progress))
+            .map_err(|error| StoreError::Unavailable(error.into()))?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+fn run(connection: &Connection, stopped: &mpsc::Receiver<()>, progress: &Progress) {
+    let mut seen = 0;
+    while stopped.recv_timeout(EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
+        let commits = progress.commits.load(Ordering::Relaxed);
+        if commits == seen {
+            continue;
+        }
+        seen = commits;
+        let pages: Result<i64, _> =
+            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1));
+        match pages {
+            Ok(pages) if pages > LOG_PAGES_MAX => {
+                progress.restart_due.store(true, Ordering::Relaxed)
+            }
+            Ok(_) => (),
+            Err(error) => tracing::warn!(code = ?error.sqlite_error_code(), "checkpoint failed"),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Opening the database file: settings, schema, and who may have it open.
+
+use std::{
+    fs::{File, OpenOptions},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use rusqlite::{Connection, OpenFlags};
+use scrip_core::store::StoreError;
+
+use crate::sqlite::fault;
+
+/// One for each schema version, in order. A released one never changes.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql")];
+
+/// Marks the file as ours: "scrp".
+const APPLICATION_ID: i32 = 0x7363_7270;
+
+/// `synchronous = FULL` makes a commit durable. The log is checkpointed by a thread of its own and
+/// never shortened: overwriting it is many times cheaper than appending to it.
+const SETTINGS: &str = "
+    PRAGMA journal_mode = WAL;
+    PRAGMA synchronous = FULL;
+    PRAGMA wal_autocheckpoint = 0;
+    PRAGMA foreign_keys = ON;
+    PRAGMA secure_delete = FAST;
+    PRAGMA busy_timeout = 5000;
+    PRAGMA temp_store = MEMORY;
+";
+
+/// Statements kept prepared by each connection: more than the engine has.
+const STATEMENTS_MAX: usize = 64;
+
+pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
+    create_private(path)?;
+    let mut connection = open(path)?;
+    connection.execute_batch("PRAGMA cache_size = -16384;").map_err(fault)?;
+    migrate(&mut connection)?;
+    Ok(connection)
+}
+
+pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
+    let connection = open(path)?;
+    // Mapped pages are the kernel's, so a reader needs next to no cache of its own.
+    let settings =
+        "PRAGMA query_only = ON; PRAGMA mmap_size = 17179869184; PRAGMA cache_size = -512;";
+    connection.execute_batch(settings).map_err(fault)?;
+    Ok(connection)
+}
+
+pub(super) fn open_checkpointer(path: &Path) -> Result<Connection, StoreError> {
+    open(path)
+}
+
+fn open(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(fault)?;
+    connection.execute_batch(SETTINGS).map_err(fault)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    Ok(connection)
+}
+
+/// The log and its index get the mode of the file they belong to.
+fn create_private(path: &Path) -> Result<(), StoreError> {
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+    file.map(drop).map_err(|error| StoreError::Unavailable(error.into()))
+}
+
+/// Held as long as the store is open: two writers of one file would share no queue and no claims.
+pub(super) fn lock(path: &Path) -> Result<File, StoreError> {
+    let path = path.with_extension("lock");
+    let unavailable = |cause: &str| StoreError::Unavailable(cause.into());
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+    let file = file.map_err(|_| unavailable("the lock file cannot be opened"))?;
+    file.try_lock().map_err(|_| unavailable("another process has this data directory open"))?;
+    Ok(file)
+}
+
+fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
+    let version: u32 =
+        connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(fault)?;
+    let version = usize::try_from(version).unwrap_or(usize::MAX);
+    let application: i32 =
+        connection.query_row("PRAGMA application_id", [], |row| row.get(0)).map_err(fault)?;
+    if version > 0 && application != APPLICATION_ID {
+        return Err(StoreError::Corrupt("the database file is not one of ours"));
+    }
+    let pending = MIGRATIONS.get(version..);
+    let pending = pending.ok_or(StoreError::Corrupt(
+        "the database was written by a newer version of this program; use that one",
+    ))?;
+    for (step, sql) in pending.iter().enumerate() {
+        let transaction = connection.transaction().map_err(fault)?;
+        let after = version.saturating_add(step).saturating_add(1);
+        let mark =
+            format!("PRAGMA user_version = {after}; PRAGMA application_id = {APPLICATION_ID};");
+        transaction.execute_batch(sql).map_err(fault)?;
+        transaction.execute_batch(&mark).map_err(fault)?;
+        transaction.commit().map_err(fault)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,291 @@
+//! Tokens: each function is the work of one transaction.
+
+use rusqlite::{Connection, ErrorCode, Params, named_params};
+use scrip_core::{
+    cvc::CvcRecord,
+    id::{TenantId, TokenId},
+    store::{
+        CvcChange, Deduplicate, DeleteToken, Deleted, InsertToken, Inserted, StoreError,
+        StoredToken, TokenRecord, UpdateToken, Updated,
+    },
+    time::Timestamp,
+};
+use scrip_seal::IndexDigest;
+
+use crate::sqlite::{
+    answers::{insert_answer, insert_audit},
+    fault,
+    row::{stored_token, token_columns},
+};
+
+const FIND_TOKEN: &str = concat!(
+    "-- find_token\nSELECT ",
+    token_columns!(),
+    " WHERE tokens.tenant = :tenant AND tokens.id = :id
+      AND (tokens.expires_at IS NULL OR tokens.expires_at > :now)"
+);
+
+pub(super) fn find_token(
+    connection: &Connection,
+    tenant: TenantId,
+    id: &TokenId,
+    now: Timestamp,
+) -> Result<Option<(i64, StoredToken)>, StoreError> {
+    let parameters = named_params! {
+        ":tenant": tenant.0.as_bytes(), ":id": id.as_str(), ":now": now.unix_ms,
+    };
+    first_token(connection, FIND_TOKEN, parameters)
+}
+
+const FIND_DUPLICATE: &str = concat!(
+    "-- find_duplicate\nSELECT ",
+    token_columns!(),
+    " WHERE tokens.fingerprint = :fingerprint AND tokens.container_set = :container_set
+      AND tokens.tenant = :tenant AND tokens.type = :type AND tokens.id <> :id
+      AND (tokens.expires_at IS NULL OR tokens.expires_at > :now)
+      ORDER BY tokens.seq LIMIT 1"
+);
+
+/// The oldest live token that holds the same, itself aside.
+fn find_duplicate(
+    connection: &Connection,
+    tenant: TenantId,
+    token: &TokenRecord,
+    (deduplicate, now, own_id): (Deduplicate, Timestamp, &str),
+) -> Result<Option<(i64, StoredToken)>, StoreError> {
+    let (Deduplicate::Yes, Some(fingerprint)) = (deduplicate, token.fingerprint) else {
+        return Ok(None);
+    };
+    let parameters = named_params! {
+        ":fingerprint": fingerprint.0,
+        ":container_set": token.containers.set_text(),
+        ":tenant": tenant.0.as_bytes(),
+        ":type": token.token_type.as_str(),
+        ":id": own_id,
+        ":now": now.unix_ms,
+    };
+    first_token(connection, FIND_DUPLICATE, parameters)
+}
+
+fn first_token(
+    connection: &Connection,
+    sql: &str,
+    parameters: impl Params,
+) -> Result<Option<(i64, StoredToken)>, StoreError> {
+    let mut statement = connection.prepare_cached(sql).map_err(fault)?;
+    let mut rows = statement.query(parameters).map_err(fault)?;
+    rows.next().map_err(fault)?.map(stored_token).transpose()
+}
+
+pub(super) fn insert_token(
+    connection: &Connection,
+    tenant: TenantId,
+    insert: InsertToken,
+) -> Result<Inserted, StoreError> {
+    let InsertToken { token: StoredToken { record, cvc }, indexes, deduplicate, audit, render } =
+        insert;
+    let now = audit.at;
+    let found = find_duplicate(connection, tenant, &record, (deduplicate, now, ""))?;
+    let (outcome, seq, id, word) = match found {
+        Some((seq, found)) => {
+            let id = found.record.id.clone();
+            (Inserted::Existing(Box::new(found)), seq, id, "deduplicated")
+        }
+        None => match insert_row(connection, tenant, &record, now)? {
+            None => return Ok(Inserted::IdTaken),
+            Some(seq) => {
+                insert_cvc(connection, seq, cvc.as_ref())?;
+                insert_indexes(connection, tenant, seq, &indexes)?;
+                (Inserted::New, seq, record.id, "created")
+            }
+        },
+    };
+    insert_audit(connection, tenant, &audit, &id, word)?;
+    if let Some(answer) = render.and_then(|it| it(&outcome)) {
+        insert_answer(connection, tenant, &answer, seq)?;
+    }
+    Ok(outcome)
+}
+
+const INSERT_TOKEN: &str = "
+-- insert_token
+INSERT INTO tokens (tenant, id, type, fingerprint, containers, container_set, created_by,
+    created_at, expires_at, revision, body)
+VALUES (:tenant, :id, :type, :fingerprint, :containers, :container_set, :created_by,
+    :created_at, :expires_at, :revision, :body)";
+
+const DELETE_EXPIRED: &str = "
+-- delete_expired
+DELETE FROM tokens WHERE tenant = :tenant AND id = :id AND expires_at <= :now";
+
+/// Nothing when a live token has the id. One that has expired gives it up.
+fn insert_row(
+    connection: &Connection,
+    tenant: TenantId,
+    token: &TokenRecord,
+    now: Timestamp,
+) -> Result<Option<i64>, StoreError> {
+    let insert = || {
+        let containers = token.containers.text();
+        connection.prepare_cached(INSERT_TOKEN)?.insert(named_params! {
+            ":tenant": tenant.0.as_bytes(),
+            ":id": token.id.as_str(),
+            ":type": token.token_type.as_str(),
+            ":fingerprint": token.fingerprint.map(|it| it.0),
+            ":containers": containers,
+            ":container_set": token.containers.set_text(),
+            ":created_by": token.created_by.0.as_bytes(),
+            ":created_at": token.created_at.unix_ms,
+            ":expires_at": token.expires_at.map(|it| it.unix_ms),
+            ":revision": token.revision,
+            ":body": token.body.as_bytes(),
+        })
+    };
+    let is_taken =
+        |error: &rusqlite::Error| error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation);
+    match insert() {
+        Ok(seq) => return Ok(Some(seq)),
+        Err(error) if is_taken(&error) => (),
+        Err(error) => return Err(fault(error)),
+    }
+    let parameters = named_params! {
+        ":tenant": tenant.0.as_bytes(), ":id": token.id.as_str(), ":now": now.unix_ms,
+    };
+    if execute(connection, DELETE_EXPIRED, parameters)? == 0 {
+        return Ok(None);
+    }
+    insert().map(Some).map_err(fault)
+}
+
+const INSERT_CVC: &str = "
+-- insert_cvc
+INSERT OR REPLACE INTO cvcs (token, expires_at, sealed) VALUES (:token, :expires_at, :sealed)";
+
+fn insert_cvc(
+    connection: &Connection,
+    seq: i64,
+    cvc: Option<&CvcRecord>,
+) -> Result<(), StoreError> {
+    let Some(cvc) = cvc else { return Ok(()) };
+    let parameters = named_params! {
+        ":token": seq, ":expires_at": cvc.expires_at.unix_ms, ":sealed": cvc.sealed.as_bytes(),
+    };
+    execute(connection, INSERT_CVC, parameters).map(drop)
+}
+
+const DELETE_CVC: &str = "
+-- delete_cvc
+DELETE FROM cvcs WHERE token = :token";
+
+const INSERT_INDEX: &str = "
+-- insert_index
+INSERT INTO search_indexes (tenant, digest, token) VALUES (:tenant, :digest, :token)";
+
+fn insert_indexes(
+    connection: &Connection,
+    tenant: TenantId,
+    seq: i64,
+    indexes: &[IndexDigest],
+) -> Result<(), StoreError> {
+    for index in indexes {
+        let parameters = named_params! {
+            ":tenant": tenant.0.as_bytes(), ":digest": index.0, ":token": seq,
+        };
+        execute(connection, INSERT_INDEX, parameters)?;
+    }
+    Ok(())
+}
+
+const DELETE_INDEXES: &str = "
+-- delete_indexes
+DELETE FROM search_indexes WHERE token = :token";
+
+const UPDATE_TOKEN: &str = "
+-- update_token
+UPDATE tokens SET fingerprint = :fingerprint, containers = :containers,
+    container_set = :container_set, modified_by = :modified_by, modified_at = :modified_at,
+    expires_at = :expires_at, revision = :revision, body = :body
+WHERE seq = :seq";
+
+pub(super) fn update_token(
+    connection: &Connection,
+    tenant: TenantId,
+    update: UpdateToken,
+) -> Result<Updated, StoreError> {
+    let UpdateToken { token, cvc, indexes, deduplicate, audit, render } = update;
+    let current = find_token(connection, tenant, &token.id, audit.at)?;
+    let current = current.filter(|(_, it)| it.record.revision.saturating_add(1) == token.revision);
+    let Some((seq, _)) = current else { return Ok(Updated::Stale) };
+    let own_id = token.id.as_str();
+    let found = find_duplicate(connection, tenant, &token, (deduplicate, audit.at, own_id))?;
+    let (outcome, answered, word) = match found {
+        Some((found_seq, found)) => {
+            (Updated::Duplicate(Box::new(found)), found_seq, "deduplicated")
+        }
+        None => {
+            update_row(connection, seq, &token)?;
+            match cvc {
+                CvcChange::Keep => (),
+                CvcChange::Remove => {
+                    execute(connection, DELETE_CVC, named_params! { ":token": seq })?;
+                }
+                CvcChange::Replace(cvc) => insert_cvc(connection, seq, Some(&cvc))?,
+            }
+            execute(connection, DELETE_INDEXES, named_params! { ":token": seq })?;
+            insert_indexes(connection, tenant, seq, &indexes)?;
+            (Updated::Done, seq, "updated")
+        }
+    };
+    insert_audit(connection, tenant, &audit, &token.id, word)?;
+    if let Some(answer) = render.and_then(|it| it(&outcome)) {
+        insert_answer(connection, tenant, &answer, answered)?;
+    }
+    Ok(outcome)
+}
+
+fn update_row(connection: &Connection, seq: i64, token: &TokenRecord) -> Result<(), StoreError> {
+    let parameters = named_params! {
+        ":seq": seq,
+        ":fingerprint": token.fingerprint.map(|it| it.0),
+        ":containers": token.containers.text(),
+        ":container_set": token.containers.set_text(),
+        ":modified_by": token.modified.map(|it| *it.by.0.as_bytes()),
+        ":modified_at": token.modified.map(|it| it.at.unix_ms),
+        ":expires_at": token.expires_at.map(|it| it.unix_ms),
+        ":revision": token.revision,
+        ":body": token.body.as_bytes(),
+    };
+    execute(connection, UPDATE_TOKEN, parameters).map(drop)
+}
+
+const DELETE_TOKEN: &str = "
+-- delete_token
+DELETE FROM tokens WHERE tenant = :tenant AND id = :id AND revision = :revision
+    AND (expires_at IS NULL OR expires_at > :now)";
+
+/// The cvc, the indexes and the data in remembered answers go with it, by the schema.
+pub(super) fn delete_token(
+    connection: &Connection,
+    tenant: TenantId,
+    delete: &DeleteToken,
+) -> Result<Deleted, StoreError> {
+    let parameters = named_params! {
+        ":tenant": tenant.0.as_bytes(),
+        ":id": delete.id.as_str(),
+        ":revision": delete.revision,
+        ":now": delete.audit.at.unix_ms,
+    };
+    if execute(connection, DELETE_TOKEN, parameters)? == 0 {
+        return Ok(Deleted::Stale);
+    }
+    insert_audit(connection, tenant, &delete.audit, &delete.id, "deleted")?;
+    Ok(Deleted::Done)
+}
+
+fn execute(
+    connection: &Connection,
+    sql: &str,
+    parameters: impl Params,
+) -> Result<usize, StoreError> {
+    connection.prepare_cached(sql).and_then(|mut it| it.execute(parameters)).map_err(fault)
+}

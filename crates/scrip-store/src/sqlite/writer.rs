@@ -1,0 +1,155 @@
+//! The one writer: groups whatever is waiting into one durable commit.
+//!
+//! Every piece of work has a savepoint of its own, so one that fails takes nothing with it; and
+//! nobody hears of success before the commit is on disk.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::{Builder, JoinHandle},
+};
+
+use rusqlite::Connection;
+use scrip_core::store::StoreError;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::sqlite::fault;
+
+/// Past this a write is refused at once: waiting longer than a client does helps nobody.
+const QUEUE_MAX: usize = 4096;
+/// Enough to spread the cost of a sync; few enough that no one waits long for the others.
+const BATCH_MAX: usize = 256;
+
+type Work = Box<dyn FnOnce(&Connection) -> Worked + Send>;
+
+/// What became of a piece of work, and how to say so after the commit.
+struct Worked {
+    keep: bool,
+    tell: Box<dyn FnOnce(Result<(), StoreError>) + Send>,
+}
+
+#[derive(Debug)]
+pub(super) struct Writer {
+    queue: Option<mpsc::Sender<Work>>,
+    thread: Option<JoinHandle<()>>,
+    pub(super) progress: Arc<Progress>,
+}
+
+/// What the writer and the checkpointer tell each other.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Commits so far.
+    pub(super) commits: AtomicU64,
+    /// The log has grown past its mark, and only the writer can make it start over.
+    pub(super) restart_due: AtomicBool,
+}
+
+impl Writer {
+    pub(super) fn start(connection: Connection) -> Result<Self, StoreError> {
+        let (queue, waiting) = mpsc::channel(QUEUE_MAX);
+        let progress = Arc::new(Progress::default());
+        let shared = Arc::clone(&progress);
+        let thread = Builder::new()
+            .name("scrip-writer".to_owned())
+            .spawn(move || run(&connection, waiting, &shared))
+            .map_err(|error| StoreError::Unavailable(error.into()))?;
+        Ok(Self { queue: Some(queue), thread: Some(thread), progress })
+    }
+
+    /// Runs the work in the next commit, and answers once that is durable.
+    pub(super) async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let stopped = || StoreError::Unavailable("the writer has stopped".into());
+        let (reply, answer) = oneshot::channel();
+        let work: Work = Box::new(move |connection| {
+            let outcome = work(connection);
+            let keep = outcome.is_ok();
+            // A client that has gone away does not want to hear it; the effect stays.
+            let tell = move |commit: Result<(), StoreError>| drop(reply.send(commit.and(outcome)));
+            Worked { keep, tell: Box::new(tell) }
+        });
+        let queue = self.queue.as_ref().ok_or_else(stopped)?;
+        queue.try_send(work).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => StoreError::Busy,
+            mpsc::error::TrySendError::Closed(_) => stopped(),
+        })?;
+        answer.await.map_err(|_| stopped())?
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.queue.as_ref().is_none_or(|it| it.capacity() == 0)
+    }
+}
+
+/// What was accepted is finished before the thread ends.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+fn run(connection: &Connection, mut waiting: mpsc::Receiver<Work>, progress: &Progress) {
+    let mut batch = Vec::with_capacity(BATCH_MAX);
+    while waiting.blocking_recv_many(&mut batch, BATCH_MAX) > 0 {
+        if progress.restart_due.swap(false, Ordering::Relaxed) {
+            // Readers are short; should one be in the way, the next mark tries again.
+            drop(connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())));
+        }
+        commit(connection, &mut batch, &mut waiting);
+        progress.commits.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn commit(connection: &Connection, batch: &mut Vec<Work>, waiting: &mut mpsc::Receiver<Work>) {
+    let mut done = Vec::with_capacity(batch.len());
+    if execute(connection, "BEGIN IMMEDIATE").is_err() {
+        batch.clear();
+        return;
+    }
+    for work in batch.drain(..) {
+        done.push(attempt(connection, work));
+    }
+    // What arrived meanwhile shares the sync that is about to be paid for.
+    while done.len() < BATCH_MAX
+        && let Ok(work) = waiting.try_recv()
+    {
+        done.push(attempt(connection, work));
+    }
+    let committed = execute(connection, "COMMIT");
+    if committed.is_err() && !connection.is_autocommit() {
+        drop(execute(connection, "ROLLBACK"));
+    }
+    for worked in done.into_iter().flatten() {
+        (worked.tell)(committed.as_ref().map(|()| ()).map_err(|_| {
+            StoreError::Unavailable("the commit failed; what became of it is unknown".into())
+        }));
+    }
+}
+
+/// Nothing when the work could not even say what became of it; whoever waits is told so.
+fn attempt(connection: &Connection, work: Work) -> Option<Worked> {
+    // After a full disk the engine may have ended the whole transaction by itself.
+    if connection.is_autocommit() || execute(connection, "SAVEPOINT work").is_err() {
+        return None;
+    }
+    let worked = catch_unwind(AssertUnwindSafe(|| work(connection))).ok();
+    if !worked.as_ref().is_some_and(|it| it.keep) && !connection.is_autocommit() {
+        drop(execute(connection, "ROLLBACK TO work"));
+    }
+    if !connection.is_autocommit() {
+        drop(execute(connection, "RELEASE work"));
+    }
+    worked
+}
+
+fn execute(connection: &Connection, sql: &str) -> Result<(), StoreError> {
+    connection.prepare_cached(sql).and_then(|mut it| it.execute([])).map(drop).map_err(fault)
+}
