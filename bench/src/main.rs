@@ -1,1 +1,3 @@
+//! Measurements, as ratios within one run.
+
 fn main() {}

@@ -1,1 +1,3 @@
+//! Project automation, in Rust. For now the checks in `tests/` are all of it.
+
 fn main() {}

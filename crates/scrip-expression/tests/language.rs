@@ -1,7 +1,5 @@
 //! The language, as tables.
 
-#![expect(clippy::unwrap_used, reason = "clippy.toml exempts tests, not their helpers")]
-
 use proptest::prelude::*;
 use scrip_expression::{Expression, Scope, Template};
 use serde_json::{Value, json};

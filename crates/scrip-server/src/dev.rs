@@ -15,6 +15,7 @@ use scrip_core::{
     application::{AccessPolicy, AccessRule},
     container::Container,
     directory::Directory,
+    error::Error,
     operations::{
         create_application::create_application,
         create_tenant::{create_tenant, found_vault},
@@ -77,7 +78,7 @@ async fn start(arguments: &DevArguments, environment: &Environment) -> anyhow::R
         .mode(0o700)
         .create(folder)
         .with_context(|| format!("{} cannot be made", folder.display()))?;
-    let store = SqliteStore::open(&folder.join("scrip.db")).map_err(scrip_core::error::Error::from);
+    let store = SqliteStore::open(&folder.join("scrip.db")).map_err(Error::from);
     let store =
         store.map_err(explain).with_context(|| format!("{} cannot be opened", folder.display()))?;
     // After the lock that the store takes: two first starts at once must not make two keys.
@@ -103,14 +104,11 @@ async fn start(arguments: &DevArguments, environment: &Environment) -> anyhow::R
 }
 
 /// The cause of a failed start is for the operator, who is reading.
-fn explain(error: scrip_core::error::Error) -> anyhow::Error {
-    match error {
-        scrip_core::error::Error::Unavailable(cause)
-        | scrip_core::error::Error::Internal(cause) => {
-            anyhow::anyhow!("{cause}")
-        }
-        other => other.into(),
+fn explain(error: Error) -> anyhow::Error {
+    if let Error::Unavailable(cause) | Error::Internal(cause) = error {
+        return anyhow::anyhow!("{cause}");
     }
+    error.into()
 }
 
 /// The keys of the earlier runs, or new ones.

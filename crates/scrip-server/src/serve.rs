@@ -52,7 +52,7 @@ pub async fn serve(app: Arc<App>, listener: TcpListener, stop: impl Future<Outpu
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "nodelay");
         }
-        let service = Connection { app: Arc::clone(&app), router: router.clone(), peer };
+        let service = Connection { router: router.clone(), peer };
         let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
         let connection = connections.watch(connection);
         tokio::spawn(async move {
@@ -69,7 +69,6 @@ pub async fn serve(app: Arc<App>, listener: TcpListener, stop: impl Future<Outpu
 
 /// What answers the requests of one connection.
 struct Connection {
-    app: Arc<App>,
     router: Router,
     peer: SocketAddr,
 }
@@ -80,8 +79,8 @@ impl Service<Request<Incoming>> for Connection {
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let (app, router, peer) = (Arc::clone(&self.app), self.router.clone(), self.peer);
-        Box::pin(async move { Ok(http::pipeline::answer(&app, router, peer, request).await) })
+        let (router, peer) = (self.router.clone(), self.peer);
+        Box::pin(async move { Ok(http::pipeline::answer(router, peer, request).await) })
     }
 }
 

@@ -55,12 +55,10 @@ pub(crate) struct Asked {
 }
 
 pub(crate) async fn answer(
-    app: &App,
     router: Router,
     peer: SocketAddr,
     request: hyper::Request<Incoming>,
 ) -> Response {
-    let started = app.vault.clock.now();
     let trace = TraceId::of_headers(request.headers());
     let mut request = request.map(Body::new);
     let mut response = if request.method() == Method::OPTIONS {
@@ -83,8 +81,6 @@ pub(crate) async fn answer(
     if let Some(value) = trace.header() {
         headers.insert(trace::HEADER, value);
     }
-    let took_ms = app.vault.clock.now().unix_ms.saturating_sub(started.unix_ms);
-    tracing::debug!(trace = &*trace.0, status = response.status().as_u16(), took_ms, "answered");
     response
 }
 
@@ -107,8 +103,13 @@ fn without_trailing_slash(uri: &mut Uri) {
 /// One request at one route.
 pub(crate) async fn run(app: &Arc<App>, route: &'static Route, request: Request) -> Response {
     let trace = trace::of(&request);
+    let started = app.vault.clock.now();
     let answered = handle(app, route, request, &trace).await;
-    answered.unwrap_or_else(|problem| problem.response(&trace))
+    let response = answered.unwrap_or_else(|problem| problem.response(&trace));
+    let (operation, status) = (route.operation.as_str(), response.status().as_u16());
+    let took_ms = app.vault.clock.now().unix_ms.saturating_sub(started.unix_ms);
+    tracing::debug!(trace = &*trace.0, operation, status, took_ms, "answered");
+    response
 }
 
 async fn handle(

@@ -107,9 +107,10 @@ impl Problem {
             status: status.as_u16(),
             detail: self.detail(),
             instance: &trace.0,
-            errors: match self {
-                Self::Failed(Error::Invalid(errors)) => Some(by_field(errors)),
-                _ => None,
+            errors: if let Self::Failed(Error::Invalid(errors)) = self {
+                Some(by_field(errors))
+            } else {
+                None
             },
         };
         let body = serde_json::to_string(&body).unwrap_or_default();

