@@ -3,21 +3,22 @@
 //! Outside the router: trace id, preflight, trailing slash, panics, the headers of every answer.
 //! Inside a route: caller, permission, content type, idempotency, body, handler.
 
-use std::{net::SocketAddr, panic::AssertUnwindSafe, sync::Arc};
+use std::{net::SocketAddr, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use axum::{
-    RequestExt, Router,
-    body::Body,
+    RequestPartsExt, Router,
+    body::{Body, HttpBody},
     extract::{Path, Request},
     response::Response,
 };
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use hyper::{
     HeaderMap, Method, StatusCode, Uri,
     body::Incoming,
-    header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue},
+    header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue},
+    http::request::Parts,
 };
 use scrip_core::{
     caller::{Caller, Origin},
@@ -104,8 +105,18 @@ fn without_trailing_slash(uri: &mut Uri) {
 pub(crate) async fn run(app: &Arc<App>, route: &'static Route, request: Request) -> Response {
     let trace = trace::of(&request);
     let started = app.vault.clock.now();
-    let answered = handle(app, route, request, &trace).await;
-    let response = answered.unwrap_or_else(|problem| problem.response(&trace));
+    let (mut head, mut body) = request.into_parts();
+    let answered = handle(app, route, (&mut head, &mut body), &trace).await;
+    let response = match answered {
+        Ok(response) => response,
+        Err(problem) => {
+            // A client that is still writing would meet a closed connection, not the answer.
+            if !matches!(problem, Problem::BodyTimeout) {
+                drop(timeout(DISCARD_DEADLINE, discard(&mut body)).await);
+            }
+            problem.response(&trace)
+        }
+    };
     let (operation, status) = (route.operation.as_str(), response.status().as_u16());
     let took_ms = app.vault.clock.now().unix_ms.saturating_sub(started.unix_ms);
     tracing::debug!(trace = &*trace.0, operation, status, took_ms, "answered");
@@ -115,29 +126,31 @@ pub(crate) async fn run(app: &Arc<App>, route: &'static Route, request: Request)
 async fn handle(
     app: &Arc<App>,
     route: &'static Route,
-    mut request: Request,
+    (head, body): (&mut Parts, &mut Body),
     trace: &TraceId,
 ) -> Result<Response, Problem> {
-    let peer: Option<&Peer> = request.extensions().get();
+    let peer: Option<&Peer> = head.extensions.get();
     let address = peer.map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |it| it.0.ip());
     let origin = Origin { trace: Arc::clone(&trace.0), address };
-    let caller = authenticate(app, request.headers(), origin)?;
+    let caller = authenticate(app, &head.headers, origin)?;
     caller.inquire(route.permission)?;
-    check_content_type(route.body, request.headers())?;
+    check_content_type(route.body, &head.headers)?;
     let claim = match route.body {
         BodyKind::None => None,
         BodyKind::Json | BodyKind::MergePatch => {
-            match idempotency::next(app, &caller, request.headers()).await? {
+            match idempotency::next(app, &caller, &head.headers).await? {
                 Next::Proceed(claim) => claim,
                 Next::Replay(response) => return Ok(response),
             }
         }
     };
-    let id = request.extract_parts::<Path<String>>().await.map(|Path(id)| id);
-    let id = id.unwrap_or_default();
+    let id = head.extract::<Path<String>>().await.map(|Path(id)| id).unwrap_or_default();
     let body = match route.body {
         BodyKind::None => Bytes::new(),
-        BodyKind::Json | BodyKind::MergePatch => read_body(app, request).await?,
+        BodyKind::Json | BodyKind::MergePatch => {
+            let read = read_body(body, app.limits.body_bytes_max);
+            timeout(app.limits.body_deadline, read).await.map_err(|_| Problem::BodyTimeout)??
+        }
     };
     (route.handler)(Asked { app: Arc::clone(app), caller, id, body, claim }).await
 }
@@ -156,18 +169,42 @@ fn check_content_type(body: BodyKind, headers: &HeaderMap) -> Result<(), Problem
     Err(Problem::UnsupportedMediaType(wanted))
 }
 
-async fn read_body(app: &App, request: Request) -> Result<Bytes, Problem> {
-    let most = app.limits.body_bytes_max;
-    let announced = request.headers().get(CONTENT_LENGTH).and_then(|it| it.to_str().ok());
-    if announced.and_then(|it| it.parse::<usize>().ok()).is_some_and(|it| it > most) {
+async fn read_body(body: &mut Body, bytes_max: usize) -> Result<Bytes, Problem> {
+    if body.size_hint().lower() > u64::try_from(bytes_max).unwrap_or(u64::MAX) {
         return Err(Problem::TooLarge);
     }
-    let collected = Limited::new(request.into_body(), most).collect();
-    match timeout(app.limits.body_deadline, collected).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::TooLarge),
-        Ok(Err(_)) => Err(Problem::Malformed("the body broke off".to_owned())),
-        Err(_) => Err(Problem::BodyTimeout),
+    // Nearly every body is one chunk, which is then not copied.
+    let mut first = Bytes::new();
+    let mut whole = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let broken = |_| Problem::Malformed("the body broke off".to_owned());
+        let Ok(chunk) = frame.map_err(broken)?.into_data() else { continue };
+        if first.len().max(whole.len()).saturating_add(chunk.len()) > bytes_max {
+            return Err(Problem::TooLarge);
+        }
+        if first.is_empty() {
+            first = chunk;
+            continue;
+        }
+        if whole.is_empty() {
+            whole.extend_from_slice(&first);
+        }
+        whole.extend_from_slice(&chunk);
+    }
+    Ok(if whole.is_empty() { first } else { whole.into() })
+}
+
+const DISCARD_DEADLINE: Duration = Duration::from_secs(5);
+const DISCARD_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Reads what is left and keeps nothing of it, up to a bound.
+async fn discard(body: &mut Body) {
+    let mut bytes = 0_usize;
+    while let Some(Ok(frame)) = body.frame().await {
+        bytes = bytes.saturating_add(frame.data_ref().map_or(0, Bytes::len));
+        if bytes > DISCARD_BYTES_MAX {
+            return;
+        }
     }
 }
 

@@ -1,0 +1,297 @@
+//! A server on a loopback port with a database of its own, and a client for it.
+
+use std::{
+    collections::HashMap,
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use scrip_core::{
+    Vault,
+    application::{AccessPolicy, AccessRule},
+    container::Container,
+    directory::Directory,
+    operations::{
+        create_application::create_application,
+        create_tenant::{create_tenant, found_vault},
+    },
+    permission::{ApplicationKind, Permission, Permissions, Transform},
+    tenant::{Settings, TenantKind, TenantRecord},
+    time::{Clock, Timestamp},
+};
+use scrip_seal::{EpochKeys, RootKey};
+use scrip_server::{app::App, clock::SystemClock, serve::serve};
+use scrip_store::SqliteStore;
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, runtime::Runtime};
+
+/// The wall clock, moved by hand.
+#[derive(Default)]
+pub(crate) struct MovedClock(AtomicI64);
+
+impl Clock for MovedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp { unix_ms: SystemClock.now().unix_ms + self.0.load(Ordering::SeqCst) }
+    }
+}
+
+impl MovedClock {
+    pub(crate) fn advance(&self, by: Duration) {
+        self.0.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+}
+
+pub(crate) struct Server {
+    runtime: Runtime,
+    app: Arc<App>,
+    root: RootKey,
+    pub(crate) address: SocketAddr,
+    pub(crate) clock: Arc<MovedClock>,
+    _folder: tempfile::TempDir,
+    agent: ureq::Agent,
+}
+
+/// One server for every test that does not change what others see.
+pub(crate) static SHARED: LazyLock<Server> = LazyLock::new(Server::start);
+pub(crate) static ACME: LazyLock<Keys> = LazyLock::new(|| SHARED.tenant(Settings::default()));
+
+/// A tenant and the keys of its applications: `private` sees everything, `public` is a browser's.
+pub(crate) struct Keys {
+    pub(crate) tenant: TenantRecord,
+    pub(crate) private: String,
+    pub(crate) public: String,
+}
+
+pub(crate) fn grant(
+    container: &str,
+    transform: Transform,
+    permissions: &[Permission],
+) -> AccessRule {
+    AccessRule {
+        description: String::new(),
+        priority: 1,
+        container: Container::parse(container).unwrap(),
+        transform,
+        permissions: Permissions::of(permissions),
+    }
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        Self::with(|_| ())
+    }
+
+    pub(crate) fn with(adjust: impl FnOnce(&mut App)) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(MovedClock::default());
+        let root = RootKey::from_text("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
+        let vault = Vault {
+            store: Arc::new(SqliteStore::open(&folder.path().join("scrip.db")).unwrap()),
+            epochs: Arc::new(EpochKeys::in_memory(Duration::from_secs(900))),
+            clock: Arc::<MovedClock>::clone(&clock),
+            chance: scrip_seal::fill_random,
+        };
+        let (app, listener) = runtime.block_on(async {
+            found_vault(&vault, &root).await.unwrap();
+            let directory = Directory::load(&*vault.store, &root).await.unwrap();
+            let mut app = App::new(vault, directory);
+            adjust(&mut app);
+            (Arc::new(app), TcpListener::bind("127.0.0.1:0").await.unwrap())
+        });
+        let address = listener.local_addr().unwrap();
+        runtime.spawn(serve(Arc::clone(&app), listener, std::future::pending()));
+        let config = ureq::Agent::config_builder().http_status_as_error(false).build();
+        Self { runtime, app, root, address, clock, _folder: folder, agent: config.into() }
+    }
+
+    pub(crate) fn tenant(&self, settings: Settings) -> Keys {
+        let vault = &self.app.vault;
+        let tenant = create_tenant(vault, &self.root, "test", TenantKind::Test, settings);
+        let tenant = self.runtime.block_on(tenant).unwrap();
+        let held_by =
+            |kind| Permission::ALL.iter().copied().filter(move |it| it.kinds().contains(&kind));
+        let all: Vec<_> = held_by(ApplicationKind::Private).collect();
+        let private = self.rules(&tenant, vec![grant("/", Transform::Reveal, &all)]);
+        let browser: Vec<_> = held_by(ApplicationKind::Public).collect();
+        let public = self.permissions(&tenant, ApplicationKind::Public, &browser);
+        Keys { tenant, private, public }
+    }
+
+    pub(crate) fn rules(&self, tenant: &TenantRecord, rules: Vec<AccessRule>) -> String {
+        let access = AccessPolicy { permissions: Permissions::default(), rules };
+        self.application(tenant, ApplicationKind::Private, access)
+    }
+
+    pub(crate) fn permissions(
+        &self,
+        tenant: &TenantRecord,
+        kind: ApplicationKind,
+        permissions: &[Permission],
+    ) -> String {
+        let access = AccessPolicy { permissions: Permissions::of(permissions), rules: Vec::new() };
+        self.application(tenant, kind, access)
+    }
+
+    fn application(
+        &self,
+        tenant: &TenantRecord,
+        kind: ApplicationKind,
+        access: AccessPolicy,
+    ) -> String {
+        let vault = &self.app.vault;
+        self.runtime.block_on(async {
+            let key = create_application(vault, &self.root, tenant, "test", (kind, access))
+                .await
+                .unwrap();
+            let directory = Directory::load(&*vault.store, &self.root).await.unwrap();
+            self.app.directory.store(Arc::new(directory));
+            key
+        })
+    }
+
+    pub(crate) fn ask(&self, method: &str, path: &str) -> Ask<'_> {
+        let url = format!("http://{}{path}", self.address);
+        let request = ureq::http::Request::builder().method(method).uri(url);
+        Ask { server: self, request, body: String::new() }
+    }
+
+    pub(crate) fn create(&self, key: &str, body: &Value) -> Reply {
+        self.ask("POST", "/tokens").key(key).json(body).send()
+    }
+
+    /// A create that must succeed; its answer.
+    pub(crate) fn created(&self, key: &str, body: &Value) -> Value {
+        let reply = self.create(key, body);
+        assert_eq!(reply.status, 201, "{}", reply.text);
+        reply.json()
+    }
+
+    pub(crate) fn get(&self, key: &str, id: &str) -> Reply {
+        self.ask("GET", &format!("/tokens/{id}")).key(key).send()
+    }
+
+    pub(crate) fn patch(&self, key: &str, id: &str, body: &Value) -> Reply {
+        self.ask("PATCH", &format!("/tokens/{id}")).key(key).patch(body).send()
+    }
+
+    /// Bytes as they are, and what comes back until the server closes or a second is over.
+    pub(crate) fn raw(&self, bytes: &[u8]) -> String {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        stream.write_all(bytes).unwrap();
+        let mut answer = Vec::new();
+        let mut chunk = [0; 4096];
+        while let Ok(count @ 1..) = stream.read(&mut chunk) {
+            answer.extend_from_slice(&chunk[..count]);
+        }
+        String::from_utf8(answer).unwrap()
+    }
+}
+
+pub(crate) struct Ask<'a> {
+    server: &'a Server,
+    request: ureq::http::request::Builder,
+    body: String,
+}
+
+impl Ask<'_> {
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+        self.request = self.request.header(name, value);
+        self
+    }
+
+    pub(crate) fn key(self, key: &str) -> Self {
+        self.header("BT-API-KEY", key)
+    }
+
+    pub(crate) fn once(self, idempotency_key: &str) -> Self {
+        self.header("BT-IDEMPOTENCY-KEY", idempotency_key)
+    }
+
+    pub(crate) fn json(self, body: &Value) -> Self {
+        self.text("application/json", &body.to_string())
+    }
+
+    pub(crate) fn patch(self, body: &Value) -> Self {
+        self.text("application/merge-patch+json", &body.to_string())
+    }
+
+    pub(crate) fn text(self, content_type: &str, body: &str) -> Self {
+        let mut asked = self.header("Content-Type", content_type);
+        body.clone_into(&mut asked.body);
+        asked
+    }
+
+    pub(crate) fn send(self) -> Reply {
+        let request = self.request.body(self.body).unwrap();
+        let response = self.server.agent.run(request).unwrap();
+        let status = response.status().as_u16();
+        let text = |value: &ureq::http::HeaderValue| value.to_str().unwrap().to_owned();
+        let headers = response
+            .headers()
+            .iter()
+            .map(|(name, value)| (name.to_string(), text(value)))
+            .collect();
+        let text = response.into_body().read_to_string().unwrap();
+        Reply { status, headers, text }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: HashMap<String, String>,
+    pub(crate) text: String,
+}
+
+impl Reply {
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).expect(&self.text)
+    }
+
+    /// A problem with this status that names this attribute.
+    #[track_caller]
+    pub(crate) fn refused(&self, status: u16, attribute: &str) {
+        assert_eq!(self.status, status, "{}", self.text);
+        assert_eq!(self.headers["content-type"], "application/problem+json");
+        let body = self.json();
+        assert_eq!(body["status"], status);
+        assert_eq!(body["instance"], self.headers["bt-trace-id"]);
+        let named = body["errors"].get(attribute).is_some()
+            || body["detail"].as_str().unwrap().contains(attribute);
+        assert!(named, "{attribute} is not named in {}", self.text);
+    }
+}
+
+/// A card number that no other test has.
+pub(crate) fn new_number() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let payload = format!("411111{:09}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let sum: u32 = payload
+        .bytes()
+        .rev()
+        .enumerate()
+        .map(|(at, digit)| {
+            let digit = u32::from(digit - b'0');
+            if at % 2 == 0 { digit * 2 / 10 + digit * 2 % 10 } else { digit }
+        })
+        .sum();
+    format!("{payload}{}", (10 - sum % 10) % 10)
+}
+
+pub(crate) fn card(number: &str) -> Value {
+    let data =
+        json!({"number": number, "expiration_month": 7, "expiration_year": 2031, "cvc": "123"});
+    json!({"type": "card", "data": data})
+}
