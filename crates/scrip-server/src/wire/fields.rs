@@ -77,7 +77,9 @@ impl Fields {
     pub(crate) fn text_map(&mut self, name: &'static str) -> Field<BTreeMap<String, String>> {
         self.take(name, "must be a map from text to text", |value| {
             let Value::Object(object) = value else { return None };
-            object.into_iter().map(|(name, value)| Some((name, into_text(value)?))).collect()
+            // Clients write null for what they leave out, inside a map too.
+            let given = object.into_iter().filter(|(_, value)| !value.is_null());
+            given.map(|(name, value)| Some((name, into_text(value)?))).collect()
         })
     }
 

@@ -1,0 +1,99 @@
+// The official Node client, unmodified.
+
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { after, before, test } from "node:test";
+
+import { BasisTheory } from "@basis-theory/node-sdk";
+
+import { startVault } from "./vault.js";
+
+const CARD = { number: "4242424242424242", expiration_month: 12, expiration_year: 2030, cvc: "123" };
+
+let vault, privately, publicly;
+
+before(async () => {
+  vault = await startVault();
+  privately = vault.client("private");
+  publicly = vault.client("public");
+});
+
+after(async () => {
+  assert.equal(await vault.stop(), 0);
+});
+
+test("create, get, update, delete", async () => {
+  const token = await privately.tokens.create({
+    type: "card",
+    data: CARD,
+    metadata: { customer: "7" },
+    containers: ["/pci/high/"],
+    searchIndexes: ["{{ data.number | last4 }}"],
+    fingerprintExpression: "{{ data.number }}",
+    mask: { number: "{{ data.number, reveal_last: 4 }}" },
+    expiresAt: "2090-08-27T02:23:57+00:00",
+    deduplicateToken: false,
+  });
+  assert.equal(token.tenantId, vault.tenant_id);
+  assert.equal(token.type, "card");
+  assert.deepEqual(token.data, CARD);
+  assert.equal(token.card.bin, "42424242");
+  assert.equal(token.card.last4, "4242");
+  assert.deepEqual(token.metadata, { customer: "7" });
+  assert.deepEqual(token.searchIndexes, ["{{ data.number | last4 }}"]);
+  assert.equal(new Date(token.expiresAt).toISOString(), "2090-08-27T02:23:57.000Z");
+
+  const found = await privately.tokens.get(token.id);
+  assert.deepEqual(found.data, CARD);
+
+  const patch = { data: { expiration_year: 2031 }, metadata: { customer: null, fresh: "x" } };
+  const updated = await privately.tokens.update(token.id, patch);
+  assert.equal(updated.data.expiration_year, 2031);
+  assert.equal(updated.data.number, CARD.number);
+  assert.deepEqual(updated.metadata, { fresh: "x" });
+  assert.equal(updated.modifiedBy, token.createdBy);
+
+  await privately.tokens.delete(token.id);
+  await assert.rejects(privately.tokens.get(token.id), BasisTheory.NotFoundError);
+});
+
+test("repeat with an idempotency key", async () => {
+  const idempotencyKey = randomUUID();
+  const first = await privately.tokens.create({ type: "token", data: "once" }, { idempotencyKey });
+  const again = await privately.tokens.create({ type: "token", data: "twice" }, { idempotencyKey });
+  assert.deepEqual(again, first);
+  const patch = { idempotencyKey: randomUUID() };
+  const one = await privately.tokens.update(first.id, { data: "patched" }, patch);
+  const two = await privately.tokens.update(first.id, { data: "ignored" }, patch);
+  assert.deepEqual(two, one);
+  assert.equal((await privately.tokens.get(first.id)).data, "patched");
+});
+
+test("a browser's key sees masks only", async () => {
+  const token = await publicly.tokens.create({ type: "card", data: CARD });
+  assert.equal(token.data.number, "XXXXXXXXXXXX4242");
+  assert.equal(token.data.cvc, undefined);
+  await assert.rejects(publicly.tokens.get(token.id), BasisTheory.ForbiddenError);
+});
+
+test("deduplication", async () => {
+  const data = { number: "5555555555554444" };
+  const first = await privately.tokens.create({ type: "card", data });
+  const again = await privately.tokens.create({ type: "card", data, deduplicateToken: true });
+  assert.equal(again.id, first.id);
+  assert.equal(again.extras.deduplicated, true);
+});
+
+test("errors are understood", async () => {
+  const bad = { type: "card", data: { number: "4242424242424241" } };
+  await assert.rejects(privately.tokens.create(bad), (error) => {
+    assert.ok(error instanceof BasisTheory.BadRequestError);
+    assert.ok("data.number" in error.body.errors);
+    assert.ok(!JSON.stringify(error.body).includes(bad.data.number));
+    return true;
+  });
+  await assert.rejects(vault.client("key_wrong").tokens.get("x"), BasisTheory.UnauthorizedError);
+  await privately.tokens.create({ id: "node-taken", type: "token", data: 1 });
+  const taken = privately.tokens.create({ id: "node-taken", type: "token", data: 2 });
+  await assert.rejects(taken, BasisTheory.ConflictError);
+});

@@ -1,0 +1,41 @@
+"""A vault to talk to: the real program on a free port, with data of its own."""
+
+import json
+import os
+import subprocess
+
+import pytest
+from basis_theory import BasisTheory
+
+
+class Vault:
+    def __init__(self, announced):
+        self.url = announced["url"]
+        self.tenant_id = announced["tenant_id"]
+        self.keys = announced["keys"]
+
+    def client(self, kind):
+        return BasisTheory(api_key=self.keys[kind], base_url=self.url, max_retries=0)
+
+
+@pytest.fixture(scope="session")
+def vault(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("vault")
+    command = [os.environ["SCRIP"], "dev", "--data-dir", str(folder / "data")]
+    command += ["--listen", "127.0.0.1:0", "--json", "--rate-limits", "off"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        yield Vault(json.loads(process.stdout.readline()))
+    finally:
+        process.terminate()
+        assert process.wait(timeout=20) == 0
+
+
+@pytest.fixture
+def private(vault):
+    return vault.client("private")
+
+
+@pytest.fixture
+def public(vault):
+    return vault.client("public")

@@ -1,0 +1,120 @@
+"""The official Python client, unmodified."""
+
+import uuid
+from datetime import datetime, timezone
+
+import pytest
+from basis_theory.core.api_error import ApiError
+from basis_theory.core.request_options import RequestOptions
+from basis_theory.errors import (
+    BadRequestError,
+    ForbiddenError,
+    NotFoundError,
+    UnauthorizedError,
+)
+
+CARD = {"number": "4242424242424242", "expiration_month": 12, "expiration_year": 2030, "cvc": "123"}
+
+
+def test_create_get_update_delete(vault, private):
+    token = private.tokens.create(
+        type="card",
+        data=CARD,
+        metadata={"customer": "7"},
+        containers=["/pci/high/"],
+        search_indexes=["{{ data.number | last4 }}"],
+        fingerprint_expression="{{ data.number }}",
+        mask={"number": "{{ data.number, reveal_last: 4 }}"},
+        expires_at="2090-08-27T02:23:57+00:00",
+        deduplicate_token=False,
+    )
+    assert uuid.UUID(token.id).version == 4
+    assert token.tenant_id == vault.tenant_id
+    assert token.type == "card"
+    assert token.data == CARD
+    assert token.card.bin == "42424242"
+    assert token.card.last4 == "4242"
+    assert token.metadata == {"customer": "7"}
+    assert token.containers == ["/pci/high/"]
+    assert token.expires_at == datetime(2090, 8, 27, 2, 23, 57, tzinfo=timezone.utc)
+    assert token.extras.deduplicated is False
+
+    found = private.tokens.get(token.id)
+    assert found.data == CARD
+    assert found.fingerprint == token.fingerprint
+
+    updated = private.tokens.update(token.id, data={"expiration_year": 2031}, metadata={"customer": None, "new": "x"})
+    assert updated.data["expiration_year"] == 2031
+    assert updated.data["number"] == CARD["number"]
+    assert updated.metadata == {"new": "x"}
+    assert updated.modified_by == token.created_by
+
+    assert private.tokens.delete(token.id) is None
+    with pytest.raises(NotFoundError):
+        private.tokens.get(token.id)
+
+
+def test_repeat_with_an_idempotency_key(private):
+    key = str(uuid.uuid4())
+    first = private.tokens.create(type="token", data="once", idempotency_key=key)
+    again = private.tokens.create(type="token", data="twice", idempotency_key=key)
+    assert again == first
+    patch = str(uuid.uuid4())
+    one = private.tokens.update(first.id, data="patched", idempotency_key=patch)
+    two = private.tokens.update(first.id, data="ignored", idempotency_key=patch)
+    assert one == two
+    assert private.tokens.get(first.id).data == "patched"
+
+
+def test_a_browser_key_sees_masks_only(public):
+    token = public.tokens.create(type="card", data=CARD)
+    assert token.data["number"] == "XXXXXXXXXXXX4242"
+    assert "cvc" not in token.data
+    with pytest.raises(ForbiddenError):
+        public.tokens.get(token.id)
+
+
+def test_deduplication(private):
+    card = {"number": "5555555555554444"}
+    first = private.tokens.create(type="card", data=card)
+    again = private.tokens.create(type="card", data=card, deduplicate_token=True)
+    assert again.id == first.id
+    assert again.extras.deduplicated is True
+
+
+@pytest.mark.parametrize(
+    "type, data",
+    [
+        ("token", {"nested": [1, {"deep": True}], "big": 12345678901234567890123}),
+        ("card_number", "4242424242424242"),
+        ("network_token", {"number": "4242424242424242", "expiration_month": 1, "expiration_year": 2031}),
+        ("bank", {"routing_number": "021000021", "account_number": "1234567"}),
+        ("us_bank_account_number", "1234567"),
+        ("us_bank_routing_number", "021000021"),
+        ("social_security_number", "123-45-6789"),
+        ("employer_id_number", "12-3456789"),
+    ],
+)
+def test_every_type(private, type, data):
+    token = private.tokens.create(type=type, data=data)
+    assert private.tokens.get(token.id).data == data
+
+
+def test_errors_are_understood(vault, private):
+    with pytest.raises(BadRequestError) as refused:
+        private.tokens.create(type="card", data={"number": "4242424242424241"})
+    assert "data.number" in refused.value.body.errors
+    assert "4242424242424241" not in str(refused.value.body)
+    vault.keys["wrong"] = "key_test_us_pvt_WRONG"
+    with pytest.raises(UnauthorizedError):
+        vault.client("wrong").tokens.get("anything")
+    private.tokens.create(id="python-taken", type="token", data=1)
+    with pytest.raises(ApiError) as taken:
+        private.tokens.create(id="python-taken", type="token", data=2)
+    assert taken.value.status_code == 409
+
+
+def test_headers_pass_through(private):
+    options = RequestOptions(additional_headers={"BT-TRACE-ID": "python-trace"})
+    answer = private.tokens.with_raw_response.create(type="token", data=1, request_options=options)
+    assert answer.headers["bt-trace-id"] == "python-trace"

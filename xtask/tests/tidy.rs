@@ -1,0 +1,159 @@
+//! Rules about the project itself, run by `cargo test` like any other.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy.toml exempts #[test] functions but not the helpers of a test crate"
+)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// What each crate may depend on within the workspace. An arrow that is not here is a design
+/// change.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("scrip-expression", &[]),
+    ("scrip-seal", &[]),
+    ("scrip-core", &["scrip-expression", "scrip-seal"]),
+    ("scrip-store", &["scrip-core", "scrip-seal"]),
+    ("scrip-server", &["scrip-core", "scrip-seal", "scrip-store"]),
+];
+
+/// What only one crate may build on: HTTP, SQL and algorithms each have one room.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("scrip-server", &["axum", "hyper", "hyper-util", "tower", "clap"]),
+    ("scrip-store", &["rusqlite"]),
+    ("scrip-seal", &["aws-lc-rs"]),
+];
+
+const FILE_LINES_MAX: usize = 500;
+const FILE_LINES_MEDIAN_MAX: usize = 140;
+
+#[test]
+fn crates_point_inward() {
+    for (name, allowed) in LAYERS {
+        for dependency in dependencies(name) {
+            if dependency.starts_with("scrip-") {
+                assert!(allowed.contains(&dependency.as_str()), "{name} must not use {dependency}");
+            }
+        }
+    }
+    let known: Vec<_> = LAYERS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(known.contains(&name), "{name} has no layer");
+    }
+}
+
+#[test]
+fn each_matter_has_one_room() {
+    for (owner, owned) in ROOMS {
+        for (name, _) in LAYERS.iter().filter(|(name, _)| name != owner) {
+            for dependency in dependencies(name) {
+                assert!(
+                    !owned.contains(&dependency.as_str()),
+                    "{dependency} belongs to {owner}, not {name}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn files_are_short_and_introduced() {
+    let mut lengths = Vec::new();
+    for path in files("rs") {
+        let text = fs::read_to_string(&path).unwrap();
+        let lines = text.lines().count();
+        lengths.push(lines);
+        assert!(lines <= FILE_LINES_MAX, "{}: {lines} lines", path.display());
+        assert!(text.starts_with("//! "), "{}: say what this file is for", path.display());
+    }
+    lengths.sort_unstable();
+    let median = lengths.get(lengths.len() / 2).copied().unwrap();
+    assert!(median <= FILE_LINES_MEDIAN_MAX, "the median file has {median} lines");
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    // In two pieces, so that this file does not find itself.
+    let marks = [["FIX", "ME"].concat(), ["TO", "DO:"].concat(), ["XX", "X:"].concat()];
+    for path in files("rs").chain(files("md")).chain(files("toml")).chain(files("sql")) {
+        let text = fs::read_to_string(&path).unwrap();
+        for mark in &marks {
+            assert!(!text.contains(mark.as_str()), "{}: {mark}", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_statement_is_named_by_its_method() {
+    for path in files("rs").filter(|it| it.to_string_lossy().contains("scrip-store/src")) {
+        let text = fs::read_to_string(&path).unwrap();
+        for (at, line) in text.lines().enumerate() {
+            let statement = ["SELECT ", "INSERT ", "UPDATE ", "DELETE "];
+            let begins = statement.iter().any(|it| line.starts_with(it));
+            let before = at.checked_sub(1).and_then(|it| text.lines().nth(it)).unwrap_or_default();
+            assert!(!begins || before.starts_with("-- "), "{}:{}", path.display(), at + 1);
+        }
+    }
+}
+
+#[test]
+fn links_in_the_documents_lead_somewhere() {
+    for path in files("md") {
+        let text = fs::read_to_string(&path).unwrap();
+        let targets = text.split("](").skip(1).filter_map(|it| it.split([')', '#']).next());
+        for target in targets.filter(|it| !it.is_empty() && !it.contains("://")) {
+            let aim = path.parent().unwrap().join(target);
+            assert!(aim.exists(), "{}: {target} is not there", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_crate_and_decision_is_on_the_map() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    for (name, _) in LAYERS {
+        assert!(map.contains(name), "ARCHITECTURE.md does not know {name}");
+    }
+    let index = fs::read_to_string(root().join("docs/decisions/README.md")).unwrap();
+    for path in files("md").filter(|it| it.parent().unwrap().ends_with("docs/decisions")) {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        assert!(name == "README.md" || index.contains(&name), "{name} is not in the index");
+    }
+}
+
+/// The names under `[dependencies]`; what only tests use is not the crate's.
+fn dependencies(name: &str) -> Vec<String> {
+    let manifest = root().join("crates").join(name).join("Cargo.toml");
+    let manifest = fs::read_to_string(manifest).unwrap();
+    let section = manifest.lines().skip_while(|it| *it != "[dependencies]").skip(1);
+    let section = section.take_while(|it| !it.starts_with('['));
+    let names = section.filter_map(|it| it.split(['.', ' ', '=']).next());
+    names.filter(|it| !it.is_empty()).map(str::to_owned).collect()
+}
+
+/// Ours, wherever they are: what is built or fetched lies in folders that are passed over.
+fn files(extension: &'static str) -> impl Iterator<Item = PathBuf> {
+    let has = move |it: &PathBuf| it.extension().is_some_and(|it| it == extension);
+    below(&root()).into_iter().filter(has)
+}
+
+fn below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if ["target", "node_modules", ".git", "scrip-data"].contains(&name.as_str()) {
+            continue;
+        }
+        if path.is_dir() { found.extend(below(&path)) } else { found.push(path) }
+    }
+    found
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
