@@ -131,7 +131,7 @@ impl Store for SqliteStore {
 
     fn check_ready(&self) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            if self.writer.is_full() {
+            if !self.writer.takes_work() {
                 return Err(StoreError::Busy);
             }
             self.readers.read(|it| it.query_row("SELECT 1", [], |_| Ok(())).map_err(fault))

@@ -16,7 +16,6 @@ use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use hyper::{
     HeaderMap, Method, StatusCode, Uri,
-    body::Incoming,
     header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue},
     http::request::Parts,
 };
@@ -55,11 +54,15 @@ pub(crate) struct Asked {
     pub(crate) claim: Option<Claim>,
 }
 
-pub(crate) async fn answer(
+pub(crate) async fn answer<B>(
     router: Router,
     peer: SocketAddr,
-    request: hyper::Request<Incoming>,
-) -> Response {
+    request: hyper::Request<B>,
+) -> Response
+where
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<axum::BoxError>,
+{
     let trace = TraceId::of_headers(request.headers());
     let mut request = request.map(Body::new);
     let mut response = if request.method() == Method::OPTIONS {
@@ -213,4 +216,30 @@ pub(crate) fn no_content() -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+
+    use super::*;
+
+    async fn broken() -> Response {
+        panic!("4242424242424242")
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_a_500_that_tells_nothing() {
+        let router = Router::new().route("/broken", get(broken));
+        let request = Request::builder().uri("/broken/").header("bt-trace-id", "trace-7");
+        let peer = ([127, 0, 0, 1], 1).into();
+        let response = answer(router, peer, request.body(Body::empty()).unwrap()).await;
+        assert_eq!(response.status(), 500);
+        assert_eq!(response.headers()["bt-trace-id"], "trace-7");
+        assert_eq!(response.headers()["access-control-allow-origin"], "*");
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(body["status"], 500);
+        assert!(!body.to_string().contains("4242"));
+    }
 }

@@ -81,8 +81,9 @@ impl Writer {
         answer.await.map_err(|_| stopped())?
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.queue.as_ref().is_none_or(|it| it.capacity() == 0)
+    /// Whether a write would be taken now.
+    pub(super) fn takes_work(&self) -> bool {
+        self.queue.as_ref().is_some_and(|it| !it.is_closed() && it.capacity() > 0)
     }
 }
 
