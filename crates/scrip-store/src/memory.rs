@@ -9,6 +9,7 @@ use scrip_core::{
     caller::{Inquiry, Permit},
     directory::DirectoryRecords,
     id::{TenantId, TokenId},
+    operations::claim_answer::ANSWER_RETENTION,
     store::{
         AskedAnswer, Claimed, CvcChange, Deduplicate, DeleteToken, Deleted, InsertToken, Inserted,
         Store, StoreError, StoreFuture, StoredAnswer, StoredToken, TokenRecord, UpdateToken,
@@ -27,7 +28,7 @@ pub struct MemoryStore {
     claims: Claims,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct State {
     /// In the order of their making.
     tokens: Vec<Row>,
@@ -36,7 +37,7 @@ struct State {
     directory: DirectoryRecords,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Row {
     tenant: TenantId,
     token: StoredToken,
@@ -71,12 +72,21 @@ impl State {
         self.tokens.iter().find(same).map(|it| it.token.clone())
     }
 
-    fn remember(&mut self, tenant: TenantId, answer: Option<AnswerRecord>, token: &TokenId) {
-        if let Some(answer) = answer {
-            self.answers.retain(|(_, it, _)| it.digest != answer.digest);
-            let token = answer.data.is_some().then(|| token.clone());
-            self.answers.push((tenant, answer, token));
+    fn remember(
+        &mut self,
+        tenant: TenantId,
+        answer: Option<AnswerRecord>,
+        token: &TokenId,
+    ) -> Result<(), StoreError> {
+        let Some(answer) = answer else { return Ok(()) };
+        let forgotten = answer.created_at.before(ANSWER_RETENTION);
+        self.answers.retain(|(_, it, _)| it.digest != answer.digest || it.created_at > forgotten);
+        if self.answers.iter().any(|(_, it, _)| it.digest == answer.digest) {
+            return Err(StoreError::Corrupt("a request was answered twice"));
         }
+        let token = answer.data.is_some().then(|| token.clone());
+        self.answers.push((tenant, answer, token));
+        Ok(())
     }
 
     fn remove(&mut self, at: usize) {
@@ -89,7 +99,7 @@ impl State {
         }
     }
 
-    fn insert(&mut self, tenant: TenantId, insert: InsertToken) -> Inserted {
+    fn insert(&mut self, tenant: TenantId, insert: InsertToken) -> Result<Inserted, StoreError> {
         let now = insert.audit.at;
         let record = &insert.token.record;
         let found = self.duplicate(tenant, record, insert.deduplicate, (None, now));
@@ -98,7 +108,7 @@ impl State {
                 let id = found.record.id.clone();
                 (Inserted::Existing(Box::new(found)), id)
             }
-            None if self.live(tenant, &record.id, now).is_some() => return Inserted::IdTaken,
+            None if self.live(tenant, &record.id, now).is_some() => return Ok(Inserted::IdTaken),
             None => {
                 let id = record.id.clone();
                 let expired = |it: &Row| it.tenant == tenant && it.token.record.id == id;
@@ -111,18 +121,18 @@ impl State {
         };
         self.audit.push((tenant, insert.audit.operation));
         let answer = insert.render.and_then(|it| it(&outcome));
-        self.remember(tenant, answer, &id);
-        outcome
+        self.remember(tenant, answer, &id)?;
+        Ok(outcome)
     }
 
-    fn update(&mut self, tenant: TenantId, update: UpdateToken) -> Updated {
+    fn update(&mut self, tenant: TenantId, update: UpdateToken) -> Result<Updated, StoreError> {
         let UpdateToken { token, cvc, indexes, deduplicate, audit, render } = update;
         let id = token.id.clone();
         let found = self.duplicate(tenant, &token, deduplicate, (Some(&id), audit.at));
         let at = self.live(tenant, &id, audit.at);
         let row = at.and_then(|it| self.tokens.get_mut(it));
         let Some(row) = row.filter(|it| it.token.record.revision + 1 == token.revision) else {
-            return Updated::Stale;
+            return Ok(Updated::Stale);
         };
         let (outcome, answered) = match found {
             Some(found) => {
@@ -142,8 +152,8 @@ impl State {
         };
         self.audit.push((tenant, audit.operation));
         let answer = render.and_then(|it| it(&outcome));
-        self.remember(tenant, answer, &answered);
-        outcome
+        self.remember(tenant, answer, &answered)?;
+        Ok(outcome)
     }
 
     fn delete(&mut self, tenant: TenantId, delete: &DeleteToken) -> Deleted {
@@ -179,11 +189,25 @@ impl MemoryStore {
     ) -> StoreFuture<'a, T> {
         Box::pin(async move { Ok(work(&mut self.lock())) })
     }
+
+    /// Work that fails takes back what it did.
+    fn attempt<'a, T: Send + 'a>(
+        &'a self,
+        work: impl FnOnce(&mut State) -> Result<T, StoreError> + Send + 'a,
+    ) -> StoreFuture<'a, T> {
+        Box::pin(async move {
+            let mut state = self.lock();
+            let mut after = state.clone();
+            let outcome = work(&mut after)?;
+            *state = after;
+            Ok(outcome)
+        })
+    }
 }
 
 impl Store for MemoryStore {
     fn insert_token(&self, permit: Permit, insert: InsertToken) -> StoreFuture<'_, Inserted> {
-        self.with(move |it| it.insert(permit.tenant().id, insert))
+        self.attempt(move |it| it.insert(permit.tenant().id, insert))
     }
 
     fn find_token<'a>(
@@ -199,7 +223,7 @@ impl Store for MemoryStore {
     }
 
     fn update_token(&self, permit: Permit, update: UpdateToken) -> StoreFuture<'_, Updated> {
-        self.with(move |it| it.update(permit.tenant().id, update))
+        self.attempt(move |it| it.update(permit.tenant().id, update))
     }
 
     fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Deleted> {

@@ -11,7 +11,7 @@ use crate::{
     container::Containers,
     cvc::Cvc,
     error::{Error, FieldError, Refusal},
-    expressions::evaluate,
+    expressions::{evaluate, names_card},
     id::TokenId,
     operations::create_token::{check_expiry, deduplicate, remembered, seal_cvc},
     permission::{Permission, Transform},
@@ -140,6 +140,11 @@ impl Change {
             if patched {
                 cvc = CvcEdit::Set;
                 kept_cvc = code.map(|it| seal_cvc(vault, caller, &it, &before.id, now));
+            }
+            // The id stays, so a number that it happens to hold cannot become this card's.
+            if names_card(&before.id, before.token_type, &body) {
+                let rule = "must not be a card number that the id contains";
+                return Err(FieldError::new("data", rule).into());
             }
         }
         patch_attributes(before.token_type, &mut body, patch)?;

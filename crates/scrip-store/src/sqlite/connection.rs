@@ -83,7 +83,12 @@ fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     let version = usize::try_from(version).unwrap_or(usize::MAX);
     let application: i32 =
         connection.query_row("PRAGMA application_id", [], |row| row.get(0)).map_err(fault)?;
-    if version > 0 && application != APPLICATION_ID {
+    let tables: u32 = connection
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(fault)?;
+    // A database of somebody else need not have a version, but it has something in it.
+    let is_new = version == 0 && application == 0 && tables == 0;
+    if !is_new && application != APPLICATION_ID {
         return Err(StoreError::Corrupt("the database file is not one of ours"));
     }
     let pending = MIGRATIONS.get(version..);

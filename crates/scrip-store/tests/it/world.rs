@@ -1,0 +1,170 @@
+//! A vault on an engine, with a clock that stands still until it is told to move.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use scrip_core::{
+    Vault,
+    application::{AccessPolicy, AccessRule},
+    caller::{Caller, Origin, Principal},
+    container::{Container, Containers},
+    directory::Directory,
+    id::{ApplicationId, TokenId},
+    operations::{
+        create_application::create_application,
+        create_tenant::{create_tenant, found_vault},
+    },
+    permission::{ApplicationKind, Permission, Permissions, Transform},
+    store::Store,
+    tenant::{Settings, Tenant, TenantKind, TenantRecord},
+    time::{Clock, Timestamp},
+};
+use scrip_seal::{EpochKeys, RootKey, TenantKeys, fill_random};
+use scrip_store::{MemoryStore, SqliteStore};
+use tempfile::TempDir;
+
+/// When every test begins.
+pub(crate) const START: Timestamp = Timestamp { unix_ms: 1_800_000_000_000 };
+
+const ROOT_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+
+pub(crate) struct StoppedClock(AtomicI64);
+
+impl StoppedClock {
+    pub(crate) fn advance(&self, by: Duration) {
+        self.0.store(self.now().after(by).unix_ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for StoppedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp { unix_ms: self.0.load(Ordering::SeqCst) }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Engine {
+    Memory,
+    Sqlite,
+}
+
+/// The store goes before the folder that its file is in.
+pub(crate) struct World {
+    pub(crate) vault: Vault,
+    pub(crate) clock: Arc<StoppedClock>,
+    root: RootKey,
+    folder: TempDir,
+}
+
+impl World {
+    pub(crate) async fn open(engine: Engine) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store: Arc<dyn Store> = match engine {
+            Engine::Memory => Arc::new(MemoryStore::default()),
+            Engine::Sqlite => Arc::new(SqliteStore::open(&folder.path().join("scrip.db")).unwrap()),
+        };
+        let clock = Arc::new(StoppedClock(AtomicI64::new(START.unix_ms)));
+        let vault = Vault {
+            store,
+            epochs: Arc::new(epochs()),
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            chance: fill_random,
+        };
+        let root = RootKey::from_text(ROOT_KEY).unwrap();
+        found_vault(&vault, &root).await.unwrap();
+        Self { vault, clock, root, folder }
+    }
+
+    /// Where an engine that has a file keeps it.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.folder.path().join("scrip.db")
+    }
+
+    /// The same folder with the store closed, and another one opened.
+    pub(crate) fn with_store(mut self, open: impl FnOnce() -> Arc<dyn Store>) -> Self {
+        self.vault.store = Arc::new(MemoryStore::default());
+        self.vault.store = open();
+        self
+    }
+
+    /// The same vault in a process that was started later.
+    pub(crate) fn restarted(&self) -> Vault {
+        Vault { epochs: Arc::new(epochs()), ..self.vault.clone() }
+    }
+
+    pub(crate) async fn tenant(&self, settings: Settings) -> TenantRecord {
+        create_tenant(&self.vault, &self.root, "acme", TenantKind::Test, settings).await.unwrap()
+    }
+
+    /// A new application's caller, by the way a request takes: its key.
+    pub(crate) async fn caller(&self, tenant: &TenantRecord, access: AccessPolicy) -> Caller {
+        let kind = (ApplicationKind::Private, access);
+        let key = create_application(&self.vault, &self.root, tenant, "app", kind).await.unwrap();
+        let directory = Directory::load(&*self.vault.store, &self.root).await.unwrap();
+        Caller::new(directory.authenticate(&key).unwrap(), origin())
+    }
+
+    /// The same application after its rights were changed.
+    pub(crate) fn changed(
+        &self,
+        tenant: &TenantRecord,
+        application: ApplicationId,
+        access: AccessPolicy,
+    ) -> Caller {
+        let keys = TenantKeys::unwrap(&self.root, &tenant.id.to_string(), &tenant.keys).unwrap();
+        let (id, kind, settings) = (tenant.id, tenant.kind, tenant.settings.clone());
+        let tenant = Arc::new(Tenant { id, kind, settings, keys });
+        let principal = Principal::new(tenant, application, ApplicationKind::Private, access);
+        Caller::new(Arc::new(principal), origin())
+    }
+}
+
+fn epochs() -> EpochKeys {
+    EpochKeys::in_memory(Duration::from_secs(10 * 60))
+}
+
+fn origin() -> Origin {
+    Origin { trace: "test".into(), address: [127, 0, 0, 1].into() }
+}
+
+pub(crate) const TOKENS: &[Permission] = &[
+    Permission::TokenCreate,
+    Permission::TokenRead,
+    Permission::TokenUpdate,
+    Permission::TokenDelete,
+];
+
+/// Rights without a rule.
+pub(crate) fn plain(permissions: &[Permission]) -> AccessPolicy {
+    AccessPolicy { permissions: Permissions::of(permissions), rules: vec![] }
+}
+
+/// Rights by rules, the first of which goes first.
+pub(crate) fn ruled(rules: &[(&str, Transform, &[Permission])]) -> AccessPolicy {
+    let rule =
+        |(priority, (container, transform, permissions)): (i64, &(&str, _, &[_]))| AccessRule {
+            description: String::new(),
+            priority,
+            container: Container::parse(container).unwrap(),
+            transform: *transform,
+            permissions: Permissions::of(permissions),
+        };
+    AccessPolicy {
+        permissions: Permissions::default(),
+        rules: (0..).zip(rules).map(rule).collect(),
+    }
+}
+
+pub(crate) fn containers(texts: &[&str]) -> Containers {
+    Containers::parse(texts.iter().copied()).unwrap()
+}
+
+pub(crate) fn token_id(text: &str) -> TokenId {
+    TokenId::parse(text).unwrap()
+}
