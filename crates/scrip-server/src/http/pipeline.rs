@@ -110,16 +110,11 @@ pub(crate) async fn run(app: &Arc<App>, route: &'static Route, request: Request)
     let started = app.vault.clock.now();
     let (mut head, mut body) = request.into_parts();
     let answered = handle(app, route, (&mut head, &mut body), &trace).await;
-    let response = match answered {
-        Ok(response) => response,
-        Err(problem) => {
-            // A client that is still writing would meet a closed connection, not the answer.
-            if !matches!(problem, Problem::BodyTimeout) {
-                drop(timeout(DISCARD_DEADLINE, discard(&mut body)).await);
-            }
-            problem.response(&trace)
-        }
-    };
+    if !body.is_end_stream() && !matches!(answered, Err(Problem::BodyTimeout)) {
+        // A client that is still writing would meet a closed connection, not the answer.
+        drop(timeout(DISCARD_DEADLINE, discard(&mut body)).await);
+    }
+    let response = answered.unwrap_or_else(|problem| problem.response(&trace));
     let (operation, status) = (route.operation.as_str(), response.status().as_u16());
     let took_ms = app.vault.clock.now().unix_ms.saturating_sub(started.unix_ms);
     tracing::debug!(trace = &*trace.0, operation, status, took_ms, "answered");
