@@ -139,7 +139,11 @@ async fn handle(
         BodyKind::None => Bytes::new(),
         BodyKind::Json | BodyKind::MergePatch => read_body(app, request).await?,
     };
-    (route.handler)(Asked { app: Arc::clone(app), caller, id, body, claim }).await
+    // In a task of its own: a client that breaks off ends this future, and would end the claim
+    // while its write is still on the way to a commit.
+    let handling = (route.handler)(Asked { app: Arc::clone(app), caller, id, body, claim });
+    let handled = tokio::spawn(handling).await;
+    handled.unwrap_or_else(|_| Err(Error::Internal("a handler panicked".into()).into()))
 }
 
 fn check_content_type(body: BodyKind, headers: &HeaderMap) -> Result<(), Problem> {
