@@ -47,6 +47,8 @@ fn a_repeat_waits_or_is_replayed() {
         hang_up(&server.access, &key, &body, Duration::from_micros(place * 10));
         let headers = [("Content-Type", "application/json"), ("BT-IDEMPOTENCY-KEY", &*key)];
         let answer = client.ask("POST /tokens", &headers, &body).expect("an answer");
+        let shown = answer.body.contains(&card(place));
+        assert_eq!(shown, answer.status == 201, "an answer is the token or a refusal");
         *statuses.entry(answer.status).or_insert(0) += 1;
     }
     let expected = |status: &u16| [201, 409].contains(status);
