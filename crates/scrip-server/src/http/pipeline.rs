@@ -150,7 +150,15 @@ async fn handle(
             timeout(app.limits.body_deadline, read).await.map_err(|_| Problem::BodyTimeout)??
         }
     };
-    (route.handler)(Asked { app: Arc::clone(app), caller, id, body, claim }).await
+    let claimed = claim.is_some();
+    let handling = (route.handler)(Asked { app: Arc::clone(app), caller, id, body, claim });
+    if !claimed {
+        return handling.await;
+    }
+    // In a task of its own: a client that breaks off ends this future, and would end the claim
+    // while its write is still on the way to a commit.
+    let handled = tokio::spawn(handling).await;
+    handled.unwrap_or_else(|_| Err(Error::Internal("a handler panicked".into()).into()))
 }
 
 fn check_content_type(body: BodyKind, headers: &HeaderMap) -> Result<(), Problem> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use hyper::{HeaderMap, header::HeaderValue};
+use scrip_core::card::check_number;
 use uuid::Uuid;
 
 pub(crate) const HEADER: &str = "bt-trace-id";
@@ -18,11 +19,7 @@ impl TraceId {
     /// The client's own, when it is fit to be written down; else a new one.
     pub(crate) fn of_headers(headers: &HeaderMap) -> Self {
         let given = headers.get(HEADER).and_then(|it| it.to_str().ok());
-        let fit = |it: &&str| {
-            let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.:/=+".contains(&b);
-            (1..=BYTES_MAX).contains(&it.len()) && it.bytes().all(plain)
-        };
-        match given.filter(fit) {
+        match given.filter(|it| is_fit(it)) {
             Some(given) => Self(given.into()),
             None => Self(Uuid::new_v4().to_string().into()),
         }
@@ -33,6 +30,32 @@ impl TraceId {
     }
 }
 
+/// Plain text of some length that cannot be a card number: it goes into logs and records.
+fn is_fit(text: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.:/=+".contains(&b);
+    let digits: String = text.chars().filter(|it| !"-_.:/=+".contains(*it)).collect();
+    let mut runs = digits.split(|it: char| !it.is_ascii_digit());
+    (1..=BYTES_MAX).contains(&text.len())
+        && text.bytes().all(plain)
+        && !runs.any(|it| check_number(it, 13).is_ok())
+}
+
 pub(crate) fn of(request: &Request) -> TraceId {
     request.extensions().get().cloned().unwrap_or_else(|| TraceId::of_headers(request.headers()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_written_down() {
+        let fit =
+            ["trace-7", "0af7651916cd43dd8448eb211c80319c", "3f2b1c52-8c0b-4c70-a1a5-0f1d2f6c7c11"];
+        assert!(fit.iter().all(|it| is_fit(it)));
+        let unfit =
+            ["", "a b", "\"", "é", "4242424242424242", "4242-4242-4242-4242", "x4242424242424242x"];
+        assert!(unfit.iter().all(|it| !is_fit(it)));
+        assert!(!is_fit(&"x".repeat(129)));
+    }
 }

@@ -1,0 +1,152 @@
+//! A server whose store breaks one promise, to see that breaking it is noticed.
+
+use std::{fs, io::Write, path::Path, sync::Arc, time::Duration};
+
+use scrip_core::{
+    Vault,
+    application::{ApiKeyRecord, ApplicationRecord},
+    caller::{Inquiry, Permit},
+    directory::{Directory, DirectoryRecords},
+    id::TokenId,
+    store::{
+        AskedAnswer, Claimed, DeleteToken, Deleted, InsertToken, Inserted, Store, StoreFuture,
+        StoredToken, UpdateToken, Updated,
+    },
+    tenant::TenantRecord,
+    time::Timestamp,
+};
+use scrip_seal::{EpochKeys, RootKey, Sealed};
+use scrip_server::{app::App, clock::SystemClock, serve::serve};
+use scrip_store::SqliteStore;
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, time::sleep};
+
+/// Long enough that a kill falls into it while every client waits.
+const GAP: Duration = Duration::from_millis(40);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// No fault: a pause between the commit and the answer, which a client may not tell apart
+    /// from a lost request.
+    Late,
+    /// Answers before the commit.
+    Early,
+    /// Commits the effect without the answer to its idempotency key; late, as above.
+    Forgetful,
+}
+
+impl Fault {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Late => "late",
+            Self::Early => "early",
+            Self::Forgetful => "forgetful",
+        }
+    }
+
+    pub(crate) fn parse(name: &str) -> Self {
+        let all = [Self::Late, Self::Early, Self::Forgetful];
+        all.into_iter().find(|it| it.name() == name).expect("a known fault")
+    }
+}
+
+/// Serves a data directory that `scrip dev` has made, until killed.
+pub(crate) fn run(fault: Fault, data: &Path) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let inner = SqliteStore::open(&data.join("scrip.db")).expect("the store opens");
+        let source = RootKey::from_file(&data.join("root.key")).expect("the root key is there");
+        let vault = Vault {
+            store: Arc::new(Faulty { inner: Arc::new(inner), fault }),
+            epochs: Arc::new(EpochKeys::in_memory(Duration::from_secs(900))),
+            clock: Arc::new(SystemClock),
+            chance: scrip_seal::fill_random,
+        };
+        let directory = Directory::load(&*vault.store, &source).await.expect("the keys open");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+        let keys = fs::read_to_string(data.join("dev-keys.json")).expect("the keys are there");
+        let keys: Value = serde_json::from_str(&keys).expect("they are JSON");
+        let hello = json!({ "url": url, "keys": keys["keys"] });
+        writeln!(std::io::stdout(), "{hello}").expect("somebody listens");
+        serve(Arc::new(App::new(vault, directory)), listener, std::future::pending()).await;
+    });
+}
+
+struct Faulty {
+    inner: Arc<SqliteStore>,
+    fault: Fault,
+}
+
+impl Store for Faulty {
+    fn insert_token(&self, permit: Permit, mut insert: InsertToken) -> StoreFuture<'_, Inserted> {
+        let inner = Arc::clone(&self.inner);
+        match self.fault {
+            Fault::Late => (),
+            Fault::Forgetful => insert.render = None,
+            Fault::Early => {
+                return Box::pin(async move {
+                    drop(tokio::spawn(async move {
+                        sleep(GAP).await;
+                        drop(inner.insert_token(permit, insert).await);
+                    }));
+                    Ok(Inserted::New)
+                });
+            }
+        }
+        Box::pin(async move {
+            let inserted = inner.insert_token(permit, insert).await;
+            sleep(GAP).await;
+            inserted
+        })
+    }
+
+    fn find_token<'a>(
+        &'a self,
+        inquiry: Inquiry,
+        id: &'a TokenId,
+        now: Timestamp,
+    ) -> StoreFuture<'a, Option<StoredToken>> {
+        self.inner.find_token(inquiry, id, now)
+    }
+
+    fn update_token(&self, permit: Permit, update: UpdateToken) -> StoreFuture<'_, Updated> {
+        self.inner.update_token(permit, update)
+    }
+
+    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Deleted> {
+        self.inner.delete_token(permit, delete)
+    }
+
+    fn claim_answer(&self, asked: AskedAnswer) -> StoreFuture<'_, Claimed> {
+        self.inner.claim_answer(asked)
+    }
+
+    fn forget_answers(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+        self.inner.forget_answers(before)
+    }
+
+    fn load_directory(&self) -> StoreFuture<'_, DirectoryRecords> {
+        self.inner.load_directory()
+    }
+
+    fn insert_pepper(&self, pepper: Sealed) -> StoreFuture<'_, ()> {
+        self.inner.insert_pepper(pepper)
+    }
+
+    fn insert_tenant(&self, tenant: TenantRecord) -> StoreFuture<'_, ()> {
+        self.inner.insert_tenant(tenant)
+    }
+
+    fn insert_application(
+        &self,
+        application: ApplicationRecord,
+        api_key: ApiKeyRecord,
+    ) -> StoreFuture<'_, ()> {
+        self.inner.insert_application(application, api_key)
+    }
+
+    fn check_ready(&self) -> StoreFuture<'_, ()> {
+        self.inner.check_ready()
+    }
+}

@@ -1,0 +1,52 @@
+//! What the database file itself says, with no server between.
+
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+};
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::{Finding, Tally, deeds::Deed};
+
+/// One row for every token that is there, none beside, one record for every one ever made.
+pub(crate) fn check(file: &Path, deeds: &[Deed], tally: &mut Tally) {
+    let database = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY);
+    let database = database.expect("the database opens");
+    let sound: String =
+        database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("the check runs");
+    if sound != "ok" {
+        tally.note(Finding::Corrupt);
+    }
+    let recorded: i64 = database
+        .query_row("SELECT count(*) FROM audit WHERE operation = 'create_token'", [], |row| {
+            row.get(0)
+        })
+        .expect("the audit can be counted");
+    if usize::try_from(recorded) != Ok(deeds.len()) {
+        tally.note(Finding::Unrecorded);
+    }
+
+    let mut statement = database.prepare("SELECT fingerprint, id FROM tokens").expect("it reads");
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("it reads");
+    let mut by_fingerprint: HashMap<Vec<u8>, Vec<String>> = HashMap::new();
+    for row in rows {
+        let (fingerprint, id) = row.expect("a row reads");
+        by_fingerprint.entry(fingerprint).or_default().push(id);
+    }
+    let repeated: HashSet<&str> = ids(deeds, |it| it.repeated);
+    // Every number is asked for under one key only, so two rows with a fingerprint are two effects.
+    for ids in by_fingerprint.values().filter(|it| it.len() > 1) {
+        let was_unknown = ids.iter().any(|it| repeated.contains(it.as_str()));
+        tally.note(if was_unknown { Finding::Redone } else { Finding::Doubled });
+    }
+    let present: HashSet<&str> = by_fingerprint.values().flatten().map(String::as_str).collect();
+    if present != ids(deeds, |it| !it.is_deleted()) {
+        tally.note(Finding::Strange);
+    }
+}
+
+fn ids(deeds: &[Deed], which: fn(&Deed) -> bool) -> HashSet<&str> {
+    let told = deeds.iter().filter(|it| which(it)).filter_map(|it| it.told.as_ref());
+    told.map(|it| it.id.as_str()).collect()
+}
