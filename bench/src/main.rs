@@ -1,3 +1,91 @@
-//! Measurements, as ratios within one run.
+//! Measurements, as ratios within one run: each figure of the vault stands beside a reference that
+//! the same machine gave a moment before and after.
 
-fn main() {}
+mod bare;
+mod chance;
+mod clock;
+mod figures;
+mod load;
+mod process;
+mod raw;
+mod report;
+mod rounds;
+mod script;
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::PathBuf,
+    time::Duration,
+};
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+
+/// Measures the vault against a bare HTTP server and against bare storage.
+#[derive(Debug, Parser)]
+#[command(name = "bench")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// How long each figure is measured, after a second of warming up.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    seconds: u64,
+    /// One second for each figure: to see that it works, not to quote.
+    #[arg(long)]
+    quick: bool,
+    /// Load up to 1,000,000 tokens at the end, and look at the memory again.
+    #[arg(long)]
+    million: bool,
+    /// Write the figures to a file as well.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The reference server; started by the benchmark itself.
+    #[command(hide = true)]
+    Bare,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    if let Some(Command::Bare) = arguments.command {
+        return bare::serve();
+    }
+    let scrip = process::find_scrip()?;
+    // Beside the program: a folder in memory would make every commit look free.
+    let beside = scrip.parent().context("the program has no folder")?;
+    let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(beside)?;
+    let (warm_up, measured) = if arguments.quick {
+        (Duration::from_millis(300), Duration::from_secs(1))
+    } else {
+        (Duration::from_secs(1), Duration::from_secs(arguments.seconds.max(1)))
+    };
+    let plan = rounds::Plan {
+        scrip,
+        folder: folder.path().to_owned(),
+        span: (warm_up, measured),
+        tokens_max: arguments.million.then_some(1_000_000),
+    };
+    // Half of the cores make the load, so that the rest can answer it.
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads((cores / 2).max(1))
+        .enable_all()
+        .build()?;
+    let results = runtime.block_on(rounds::run(&plan))?;
+    out(&report::table(&results, cores))?;
+    if let Some(file) = arguments.json {
+        fs::write(&file, format!("{:#}\n", report::json(&results, cores)))
+            .with_context(|| format!("{} cannot be written", file.display()))?;
+    }
+    Ok(())
+}
+
+fn out(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()
+}

@@ -1,0 +1,165 @@
+//! The reference for storage: the rows of a card token, inserted by nothing but SQLite.
+//!
+//! Schema, settings and checkpoints are those of the embedded engine; what is left out is
+//! everything between a request and its rows.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread::{Builder, JoinHandle},
+    time::Duration,
+};
+
+use rusqlite::{Connection, params};
+
+use crate::{
+    chance::Chance,
+    clock::{micros, now},
+    figures::Figures,
+};
+
+const SCHEMA: &str = include_str!("../../crates/scrip-store/src/sqlite/migrations/0001.sql");
+
+/// Those of the engine's writer.
+const SETTINGS: &str = "
+    PRAGMA journal_mode = WAL;
+    PRAGMA synchronous = FULL;
+    PRAGMA wal_autocheckpoint = 0;
+    PRAGMA foreign_keys = ON;
+    PRAGMA secure_delete = FAST;
+    PRAGMA busy_timeout = 5000;
+    PRAGMA temp_store = MEMORY;
+    PRAGMA cache_size = -16384;
+";
+
+const CHECKPOINT_EVERY: Duration = Duration::from_millis(250);
+const LOG_PAGES_MAX: i64 = 16 * 1024;
+
+/// The lengths a sealed card and a sealed code have.
+const BODY_BYTES: usize = 137;
+const CVC_BYTES: usize = 57;
+
+#[derive(Debug)]
+pub(crate) struct Raw {
+    connection: Connection,
+    restart_due: Arc<AtomicBool>,
+    chance: Chance,
+    tenant: [u8; 16],
+    actor: [u8; 16],
+    at_ms: i64,
+    /// Ending the channel ends the checkpointer.
+    stop: Option<mpsc::Sender<()>>,
+    checkpointer: Option<JoinHandle<()>>,
+}
+
+impl Raw {
+    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+        let connection = Connection::open(path)?;
+        connection.execute_batch(SETTINGS)?;
+        connection.execute_batch(SCHEMA)?;
+        let beside = Connection::open(path)?;
+        beside.execute_batch(SETTINGS)?;
+        let restart_due = Arc::new(AtomicBool::new(false));
+        let shared = Arc::clone(&restart_due);
+        let (stop, stopped) = mpsc::channel();
+        let checkpointer = Builder::new()
+            .name("raw-checkpoint".to_owned())
+            .spawn(move || checkpoint(&beside, &stopped, &shared))?;
+        let mut chance = Chance::new(0);
+        Ok(Self {
+            connection,
+            restart_due,
+            tenant: chance.bytes(),
+            actor: chance.bytes(),
+            chance,
+            at_ms: 1_700_000_000_000,
+            stop: Some(stop),
+            checkpointer: Some(checkpointer),
+        })
+    }
+
+    /// Durable commits of `rows` tokens each, for as long as told.
+    pub(crate) fn measure(
+        &mut self,
+        name: &'static str,
+        rows: u32,
+        (warm_up, measured): (Duration, Duration),
+    ) -> anyhow::Result<Figures> {
+        let warm = now();
+        while warm.elapsed() < warm_up {
+            self.commit(rows)?;
+        }
+        let mut latencies = Vec::new();
+        let start = now();
+        while start.elapsed() < measured {
+            let one = now();
+            self.commit(rows)?;
+            latencies.push(micros(one.elapsed()));
+        }
+        Ok(Figures::new((name, 1), latencies, rows, start.elapsed()))
+    }
+
+    fn commit(&mut self, rows: u32) -> anyhow::Result<()> {
+        if self.restart_due.swap(false, Ordering::Relaxed) {
+            self.connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()))?;
+        }
+        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        for _ in 0..rows {
+            self.insert()?;
+        }
+        self.connection.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+
+    fn insert(&mut self) -> rusqlite::Result<()> {
+        let (id, trace) = (self.chance.uuid().to_string(), self.chance.uuid().to_string());
+        self.at_ms = self.at_ms.saturating_add(1);
+        let insert_token = "INSERT INTO tokens (tenant, id, type, fingerprint, containers, \
+            container_set, created_by, created_at, revision, body) \
+            VALUES (?, ?, 'card', ?, '/pci/high/', '/pci/high/', ?, ?, 0, ?)";
+        let seq = self.connection.prepare_cached(insert_token)?.insert(params![
+            self.tenant,
+            id,
+            self.chance.bytes::<32>(),
+            self.actor,
+            self.at_ms,
+            self.chance.bytes::<BODY_BYTES>().as_slice(),
+        ])?;
+        let insert_cvc = "INSERT INTO cvcs (token, expires_at, sealed) VALUES (?, ?, ?)";
+        self.connection.prepare_cached(insert_cvc)?.execute(params![
+            seq,
+            self.at_ms.saturating_add(3_600_000),
+            self.chance.bytes::<CVC_BYTES>().as_slice(),
+        ])?;
+        let insert_audit = "INSERT INTO audit \
+            (tenant, at, actor, operation, entity, outcome, trace, address) \
+            VALUES (?, ?, ?, 'create_token', ?, 'created', ?, '127.0.0.1')";
+        self.connection
+            .prepare_cached(insert_audit)?
+            .execute(params![self.tenant, self.at_ms, self.actor, id, trace])
+            .map(drop)
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.checkpointer.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+fn checkpoint(connection: &Connection, stopped: &mpsc::Receiver<()>, restart_due: &AtomicBool) {
+    while stopped.recv_timeout(CHECKPOINT_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
+        let pages: rusqlite::Result<i64> =
+            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1));
+        if pages.is_ok_and(|it| it > LOG_PAGES_MAX) {
+            restart_due.store(true, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What is printed: a line as each figure comes in, then the tables, then the aims.
+
+use std::{
+    fmt,
+    io::{self, Write},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    figures::Figures,
+    rounds::{Results, Round},
+};
+
+/// Shown at once: a whole run takes minutes.
+pub(crate) fn note(figures: &Figures) -> io::Result<()> {
+    writeln!(io::stderr(), "{}", row(figures))
+}
+
+fn row(it: &Figures) -> String {
+    let cpu = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |it| format!("{it:.1}"));
+    format!(
+        "| {:<21} | {:>4} | {:>9.0} | {:>7} | {:>7} | {:>10} | {:>8} |",
+        it.name,
+        it.connections,
+        it.per_second,
+        it.p50_us,
+        it.p99_us,
+        cpu(it.server_cpu_us),
+        cpu(it.load_cpu_us),
+    )
+}
+
+const HEAD: &str = "\
+| what                  | conn |  per sec. |  p50 us |  p99 us | server cpu | load cpu |
+|-----------------------|-----:|----------:|--------:|--------:|-----------:|---------:|";
+
+pub(crate) fn table(results: &Results, cores: usize) -> String {
+    let mut text =
+        format!("\nFigures ({cores} cores; cpu in microseconds per request)\n\n{HEAD}\n");
+    for figures in all_figures(results) {
+        text.push_str(&row(figures));
+        text.push('\n');
+    }
+    text.push_str(&ratios(results));
+    text.push_str(
+        "\nAims\n\n| aim                                     |  aim for |   measured |        |\n",
+    );
+    text.push_str("|-----------------------------------------|---------:|-----------:|--------|\n");
+    for aim in aims(results) {
+        text.push_str(&format!("{aim}\n"));
+    }
+    text
+}
+
+/// Each rate of the vault as a share of its references, and how those moved meanwhile.
+fn ratios(results: &Results) -> String {
+    let mut text = "\nRatios\n\n\
+        | what                  | conn |  of bare |   of raw | bare after/before |\n\
+        |-----------------------|-----:|---------:|---------:|------------------:|\n"
+        .to_owned();
+    for Round { bare, raw, scrip } in results.creates.iter().chain(&results.reads) {
+        let rate = |it: &Figures| it.per_second;
+        let of_bare = percent(scrip.per_second, mean(bare, rate));
+        let of_raw = raw.as_ref().map_or_else(
+            || "-".to_owned(),
+            |raw| format!("{:.1} %", percent(scrip.per_second, mean(raw, rate))),
+        );
+        let [before, after] = bare;
+        text.push_str(&format!(
+            "| {:<21} | {:>4} | {of_bare:>6.1} % | {of_raw:>8} | {:>17.2} |\n",
+            scrip.name,
+            scrip.connections,
+            after.per_second / before.per_second,
+        ));
+    }
+    text
+}
+
+/// In the order in which they were measured.
+fn all_figures(results: &Results) -> Vec<&Figures> {
+    let mut all = Vec::new();
+    let rounds =
+        results.creates.iter().zip(&results.reads).flat_map(|(create, read)| [create, read]);
+    for round in rounds {
+        let [bare_before, bare_after] = &round.bare;
+        all.push(bare_before);
+        all.extend(round.raw.as_ref().map(|[before, _]| before));
+        all.push(&round.scrip);
+        all.extend(round.raw.as_ref().map(|[_, after]| after));
+        all.push(bare_after);
+    }
+    all.push(&results.keyed);
+    all.extend(results.million.iter().flat_map(|it| [&it.creates, &it.reads]));
+    all
+}
+
+/// What we want to hold, and whether this run did. Missing one is a finding, not a failure.
+#[derive(Debug)]
+struct Aim {
+    name: String,
+    bound: Bound,
+    measured: f64,
+    unit: &'static str,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Aim {
+    fn is_met(&self) -> bool {
+        match self.bound {
+            Bound::AtLeast(bound) => self.measured >= bound,
+            Bound::AtMost(bound) => self.measured <= bound,
+        }
+    }
+}
+
+impl fmt::Display for Aim {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bound = match self.bound {
+            Bound::AtLeast(bound) => format!(">= {bound:.0}"),
+            Bound::AtMost(bound) => format!("<= {bound:.0}"),
+        };
+        let word = if self.is_met() { "met" } else { "MISSED" };
+        let measured = format!("{:.1} {}", self.measured, self.unit);
+        write!(out, "| {:<39} | {bound:>8} | {measured:>10} | {word:<6} |", self.name)
+    }
+}
+
+fn aims(results: &Results) -> Vec<Aim> {
+    let aim =
+        |name: &str, bound, measured, unit| Aim { name: name.to_owned(), bound, measured, unit };
+    let mut aims = Vec::new();
+    if let (Some(create), Some(read)) = (results.creates.last(), results.reads.last()) {
+        let of_bare = percent(create.scrip.per_second, mean(&create.bare, |it| it.per_second));
+        aims.push(aim("creates@64 of bare POST@64", Bound::AtLeast(8.0), of_bare, "%"));
+        if let Some(raw) = &create.raw {
+            let of_raw = percent(create.scrip.per_second, mean(raw, |it| it.per_second));
+            aims.push(aim("creates@64 of raw grouped rows", Bound::AtLeast(50.0), of_raw, "%"));
+        }
+        aims.push(tail("create p99@64 of 64/throughput", &create.scrip));
+        let of_bare = percent(read.scrip.per_second, mean(&read.bare, |it| it.per_second));
+        aims.push(aim("reads@64 of bare GET@64", Bound::AtLeast(35.0), of_bare, "%"));
+    }
+    if let Some(Round { raw: Some(raw), scrip, .. }) = results.creates.first() {
+        let of_raw = f64::from(scrip.p50_us) / mean(raw, |it| f64::from(it.p50_us));
+        aims.push(aim("create p50@1 of raw single commit p50", Bound::AtMost(2.0), of_raw, "x"));
+    }
+    if let Some(best) = results.cold_starts.first() {
+        let name = "first answer, best of 5";
+        aims.push(aim(name, Bound::AtMost(100.0), millis(*best), "ms"));
+    }
+    if let Some(median) = results.cold_starts.get(results.cold_starts.len() / 2) {
+        let name = "first answer, median of 5";
+        aims.push(aim(name, Bound::AtMost(100.0), millis(*median), "ms"));
+    }
+    let name = format!("anonymous memory, {} tokens", results.tokens);
+    aims.push(aim(&name, Bound::AtMost(60.0), results.anonymous_mb, "MB"));
+    if let Some(million) = &results.million {
+        let name = "anonymous memory, 1,000,000 tokens";
+        aims.push(aim(name, Bound::AtMost(60.0), million.anonymous_mb, "MB"));
+    }
+    aims
+}
+
+/// With all connections waiting, connections ÷ throughput is the mean wait.
+fn tail(name: &str, figures: &Figures) -> Aim {
+    let connections = u32::try_from(figures.connections).unwrap_or(u32::MAX);
+    let mean_us = f64::from(connections) / figures.per_second * 1e6;
+    let measured = f64::from(figures.p99_us) / mean_us;
+    Aim { name: name.to_owned(), bound: Bound::AtMost(3.0), measured, unit: "x" }
+}
+
+fn mean(both: &[Figures; 2], of: impl Fn(&Figures) -> f64) -> f64 {
+    let [before, after] = both;
+    f64::midpoint(of(before), of(after))
+}
+
+fn percent(part: f64, whole: f64) -> f64 {
+    100.0 * part / whole
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+pub(crate) fn json(results: &Results, cores: usize) -> Value {
+    let figures = all_figures(results).into_iter().map(|it| {
+        json!({
+            "name": it.name,
+            "connections": it.connections,
+            "requests": it.requests,
+            "per_second": it.per_second,
+            "p50_us": it.p50_us,
+            "p99_us": it.p99_us,
+            "server_cpu_us": it.server_cpu_us,
+            "load_cpu_us": it.load_cpu_us,
+        })
+    });
+    let aims = aims(results).into_iter().map(|it| {
+        let (bound, value) = match it.bound {
+            Bound::AtLeast(value) => ("at_least", value),
+            Bound::AtMost(value) => ("at_most", value),
+        };
+        let met = it.is_met();
+        json!({ "name": it.name, bound: value, "measured": it.measured, "unit": it.unit, "met": met })
+    });
+    json!({
+        "cores": cores,
+        "figures": figures.collect::<Vec<_>>(),
+        "cold_starts_ms": results.cold_starts.iter().copied().map(millis).collect::<Vec<_>>(),
+        "aims": aims.collect::<Vec<_>>(),
+    })
+}

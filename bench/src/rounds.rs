@@ -1,0 +1,209 @@
+//! The order of the measurements: reference, subject, reference, so that drift shows.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
+
+use crate::{
+    bare,
+    figures::Figures,
+    load::{self, Load, Until},
+    process::{Server, anonymous_mb, cold_start},
+    raw::Raw,
+    report::note,
+    script::{Creates, IdText, Idempotency, Reads},
+};
+
+const CONNECTIONS: [usize; 3] = [1, 16, 64];
+const CONNECTIONS_MOST: usize = 64;
+/// As many as there are connections at most: what a full group of creates would be.
+const GROUP: u32 = 64;
+const COLD_STARTS: usize = 5;
+
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) scrip: PathBuf,
+    pub(crate) folder: PathBuf,
+    /// Warming up, and measuring.
+    pub(crate) span: (Duration, Duration),
+    pub(crate) tokens_max: Option<u32>,
+}
+
+/// A subject with the references measured right before and right after it.
+#[derive(Debug)]
+pub(crate) struct Round {
+    pub(crate) bare: [Figures; 2],
+    pub(crate) raw: Option<[Figures; 2]>,
+    pub(crate) scrip: Figures,
+}
+
+#[derive(Debug)]
+pub(crate) struct Results {
+    pub(crate) creates: Vec<Round>,
+    pub(crate) reads: Vec<Round>,
+    pub(crate) keyed: Figures,
+    pub(crate) anonymous_mb: f64,
+    pub(crate) tokens: usize,
+    pub(crate) million: Option<Million>,
+    /// Fastest first.
+    pub(crate) cold_starts: Vec<Duration>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Million {
+    pub(crate) creates: Figures,
+    pub(crate) reads: Figures,
+    pub(crate) anonymous_mb: f64,
+}
+
+struct Bench {
+    bare: Server,
+    scrip: Server,
+    raw: Raw,
+    span: (Duration, Duration),
+    /// Counts card numbers, so that none comes twice.
+    serial: Arc<AtomicU64>,
+    ids: Arc<Vec<IdText>>,
+}
+
+pub(crate) async fn run(plan: &Plan) -> anyhow::Result<Results> {
+    let data = plan.folder.join("vault");
+    std::fs::create_dir(&data)?;
+    let mut bench = Bench {
+        bare: Server::bare()?,
+        scrip: Server::scrip(&plan.scrip, &data)?,
+        raw: Raw::open(&plan.folder.join("raw.db"))?,
+        span: plan.span,
+        serial: Arc::default(),
+        ids: Arc::default(),
+    };
+    let (mut creates, mut reads) = (Vec::new(), Vec::new());
+    for connections in CONNECTIONS {
+        creates.push(bench.creates(connections).await?);
+        reads.push(bench.reads(connections).await?);
+    }
+    let keyed = bench.create("create, keyed", CONNECTIONS_MOST, Idempotency::Keyed).await?;
+    let (tokens, anonymous) = (bench.ids.len(), anonymous_mb(bench.scrip.pid())?);
+    let million = match plan.tokens_max {
+        Some(count) => Some(bench.fill(count).await?),
+        None => None,
+    };
+    bench.scrip.stop()?;
+    let mut cold_starts = Vec::with_capacity(COLD_STARTS);
+    for _ in 0..COLD_STARTS {
+        cold_starts.push(cold_start(&plan.scrip, &data)?);
+    }
+    cold_starts.sort_unstable();
+    Ok(Results { creates, reads, keyed, anonymous_mb: anonymous, tokens, million, cold_starts })
+}
+
+impl Bench {
+    async fn creates(&mut self, connections: usize) -> anyhow::Result<Round> {
+        let bare_before = self.bare_post(connections).await?;
+        let raw_before = self.raw(connections)?;
+        let scrip = self.create("create", connections, Idempotency::None).await?;
+        let raw_after = self.raw(connections)?;
+        let bare_after = self.bare_post(connections).await?;
+        let raw = raw_before.zip(raw_after).map(|(before, after)| [before, after]);
+        Ok(Round { bare: [bare_before, bare_after], raw, scrip })
+    }
+
+    async fn reads(&mut self, connections: usize) -> anyhow::Result<Round> {
+        let before = self.bare_get(connections).await?;
+        let scrip = self.read("read", connections).await?;
+        let after = self.bare_get(connections).await?;
+        Ok(Round { bare: [before, after], raw: None, scrip })
+    }
+
+    /// Storage has no connections: one is compared with single rows, the most with full groups.
+    fn raw(&mut self, connections: usize) -> anyhow::Result<Option<Figures>> {
+        let (name, rows) = match connections {
+            1 => ("raw, 1 row a commit", 1),
+            CONNECTIONS_MOST => ("raw, 64 rows a commit", GROUP),
+            _ => return Ok(None),
+        };
+        // The writer of the vault is a thread of its own too; here the others have nothing to do.
+        let figures = tokio::task::block_in_place(|| self.raw.measure(name, rows, self.span))?;
+        note(&figures)?;
+        Ok(Some(figures))
+    }
+
+    async fn bare_post(&self, connections: usize) -> anyhow::Result<Figures> {
+        let scripts = self.create_scripts(&self.bare, connections, Idempotency::None)?;
+        let (figures, _) = load::run(self.load("bare POST", &self.bare, 201), scripts).await?;
+        note(&figures)?;
+        Ok(figures)
+    }
+
+    async fn bare_get(&self, connections: usize) -> anyhow::Result<Figures> {
+        let ids = Arc::new(vec![bare::ID]);
+        let scripts = read_scripts(&self.bare, &ids, connections)?;
+        let (figures, _) = load::run(self.load("bare GET", &self.bare, 200), scripts).await?;
+        note(&figures)?;
+        Ok(figures)
+    }
+
+    async fn create(
+        &mut self,
+        name: &'static str,
+        connections: usize,
+        idempotency: Idempotency,
+    ) -> anyhow::Result<Figures> {
+        let load = self.load(name, &self.scrip, 201);
+        self.create_by(load, connections, idempotency).await
+    }
+
+    async fn create_by(
+        &mut self,
+        load: Load,
+        connections: usize,
+        idempotency: Idempotency,
+    ) -> anyhow::Result<Figures> {
+        let scripts = self.create_scripts(&self.scrip, connections, idempotency)?;
+        let (figures, scripts) = load::run(load, scripts).await?;
+        Arc::make_mut(&mut self.ids).extend(scripts.into_iter().flat_map(|it| it.ids));
+        note(&figures)?;
+        Ok(figures)
+    }
+
+    async fn read(&self, name: &'static str, connections: usize) -> anyhow::Result<Figures> {
+        let scripts = read_scripts(&self.scrip, &self.ids, connections)?;
+        let (figures, _) = load::run(self.load(name, &self.scrip, 200), scripts).await?;
+        note(&figures)?;
+        Ok(figures)
+    }
+
+    async fn fill(&mut self, tokens_max: u32) -> anyhow::Result<Million> {
+        let there = u32::try_from(self.ids.len()).unwrap_or(u32::MAX);
+        let until = Until::Count(tokens_max.saturating_sub(there));
+        let load = Load { until, ..self.load("create up to 1M", &self.scrip, 201) };
+        let creates = self.create_by(load, CONNECTIONS_MOST, Idempotency::None).await?;
+        let reads = self.read("read from 1M", CONNECTIONS_MOST).await?;
+        Ok(Million { creates, reads, anonymous_mb: anonymous_mb(self.scrip.pid())? })
+    }
+
+    fn load(&self, name: &'static str, server: &Server, status: u16) -> Load {
+        let until = Until::Time(self.span.0, self.span.1);
+        Load { name, address: server.address, server: server.pid(), status, until }
+    }
+
+    fn create_scripts(
+        &self,
+        server: &Server,
+        connections: usize,
+        idempotency: Idempotency,
+    ) -> anyhow::Result<Vec<Creates>> {
+        let script = |_| Creates::new(&server.api_key, idempotency, &self.serial);
+        (0..connections).map(script).collect()
+    }
+}
+
+fn read_scripts(
+    server: &Server,
+    ids: &Arc<Vec<IdText>>,
+    connections: usize,
+) -> anyhow::Result<Vec<Reads>> {
+    (0_u64..).take(connections).map(|seed| Reads::new(&server.api_key, ids, seed)).collect()
+}
