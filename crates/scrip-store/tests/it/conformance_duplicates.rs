@@ -14,6 +14,7 @@ use crate::{
 };
 
 on_both_engines! {
+    Desk;
     what_is_a_duplicate
     the_oldest_live_one_is_found
     it_is_found_even_under_the_id_that_was_asked_for
