@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::Path,
     sync::{Arc, mpsc},
+    time::Duration,
 };
 
 use rusqlite::Connection;
@@ -233,7 +234,9 @@ async fn a_full_queue_sheds() {
     }
     tokio::task::yield_now().await;
     while tasks.len() > QUEUE {
-        let (_, outcome) = tasks.join_next().await.unwrap().unwrap();
+        // Were it to wait instead, it would wait for ever: the writer is held.
+        let refused = tokio::time::timeout(Duration::from_secs(10), tasks.join_next()).await;
+        let (_, outcome) = refused.unwrap().unwrap().unwrap();
         assert!(matches!(outcome, Err(StoreError::Busy)), "{outcome:?}");
     }
     assert!(matches!(desk.store().check_ready().await, Err(StoreError::Busy)));
