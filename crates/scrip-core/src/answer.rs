@@ -15,8 +15,9 @@ use crate::{
     permission::{Permission, Transform},
     plain::Plain,
     store::{Claim, StoredAnswer},
+    tenant::DeduplicationBehavior,
     time::Timestamp,
-    token::Shown,
+    token::Written,
 };
 
 /// An answer as the edge renders it: its status and its body without the token's data.
@@ -57,6 +58,8 @@ pub struct Replay {
 struct Head {
     status: u16,
     permission: String,
+    /// What the answer shows beyond what that permission lets one see.
+    also: Option<String>,
     containers: String,
     body: String,
 }
@@ -80,13 +83,18 @@ pub(crate) fn seal_answer(
     permit: &Permit,
     digest: [u8; 32],
     rendered: Rendered,
-    shown: Option<&Shown>,
+    written: &Written,
     now: Timestamp,
 ) -> Result<AnswerRecord, Error> {
     let keys = &permit.tenant().keys;
+    let shown = written.token.detail.as_ref().map(|it| &it.shown);
+    // A token that was there already is shown by the right to read it.
+    let found = written.deduplicated == Some(DeduplicationBehavior::ReadExisting);
+    let also = (found && shown.is_some()).then_some(Permission::TokenRead);
     let head = Head {
         status: rendered.status,
         permission: permit.permission().as_str().to_owned(),
+        also: also.map(|it| it.as_str().to_owned()),
         containers: permit.containers().text(),
         body: rendered.body,
     };
@@ -113,9 +121,15 @@ pub(crate) fn open_answer(caller: &Caller, answer: &StoredAnswer) -> Result<Repl
     let open =
         |part, sealed| keys.open(Purpose::Answer, &place(caller, part, &answer.digest), sealed);
     let head: Head = from_json(&open("head", &answer.head)?)?;
-    let permission = Permission::parse(&head.permission).ok_or_else(unreadable)?;
     let containers = Containers::parse(head.containers.split(',')).map_err(|_| unreadable())?;
-    let now = caller.permit(permission, &containers)?.transform();
+    let allowed = |permission: &str| -> Result<Transform, Error> {
+        let permission = Permission::parse(permission).ok_or_else(unreadable)?;
+        Ok(caller.permit(permission, &containers)?.transform())
+    };
+    let mut now = allowed(&head.permission)?;
+    if let Some(also) = &head.also {
+        now = now.min(allowed(also)?);
+    }
 
     let data = match &answer.data {
         None => None,

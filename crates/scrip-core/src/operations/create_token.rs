@@ -165,8 +165,7 @@ pub(crate) fn remembered(
     render: fn(&Written) -> crate::answer::Rendered,
     now: Timestamp,
 ) -> Option<AnswerRecord> {
-    let shown = written.token.detail.as_ref().map(|it| &it.shown);
-    seal_answer(permit, digest, render(written), shown, now).ok()
+    seal_answer(permit, digest, render(written), written, now).ok()
 }
 
 fn source(new: &mut NewToken) -> Result<(TokenType, Plain), Error> {

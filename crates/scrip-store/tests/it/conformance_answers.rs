@@ -21,6 +21,7 @@ use crate::{
 };
 
 on_both_engines! {
+    Desk;
     a_claim_keeps_others_away_until_it_is_dropped
     an_answer_is_found_after_its_effect
     an_answer_is_forgotten_after_a_day

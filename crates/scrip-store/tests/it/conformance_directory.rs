@@ -15,6 +15,7 @@ use crate::{
 };
 
 on_both_engines! {
+    Desk;
     the_directory_comes_back_whole
     there_is_one_pepper
 }

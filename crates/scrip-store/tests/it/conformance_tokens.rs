@@ -14,6 +14,7 @@ use crate::{
 };
 
 on_both_engines! {
+    Desk;
     what_is_inserted_is_found
     an_update_replaces_the_record
     what_is_deleted_is_gone_and_gives_up_its_id

@@ -141,7 +141,7 @@ pub(crate) fn record(id: &str) -> TokenRecord {
         id: token_id(id),
         token_type: TokenType::Token,
         fingerprint: Some(Fingerprint([7; 32])),
-        containers: containers(&["/a/", "/b/"]),
+        containers: containers(&["/b/", "/a/"]),
         created_by: ApplicationId(Uuid::from_bytes([3; 16])),
         created_at: START,
         modified: None,

@@ -7,24 +7,22 @@
     reason = "clippy.toml exempts #[test] functions but not the helpers of a test crate"
 )]
 
-/// Runs each of these functions on a fresh desk of each engine.
+/// Runs each of these functions on what was opened afresh, once on each engine.
 macro_rules! on_both_engines {
-    ($($name:ident)*) => {
+    ($opened:ident; $($name:ident)*) => {
         mod memory {
-            use crate::{desk::Desk, world::Engine};
-
             $(#[tokio::test]
             async fn $name() {
-                super::$name(Desk::open(Engine::Memory).await).await;
+                let opened = super::$opened::open(crate::world::Engine::Memory).await;
+                super::$name(opened).await;
             })*
         }
 
         mod sqlite {
-            use crate::{desk::Desk, world::Engine};
-
             $(#[tokio::test]
             async fn $name() {
-                super::$name(Desk::open(Engine::Sqlite).await).await;
+                let opened = super::$opened::open(crate::world::Engine::Sqlite).await;
+                super::$name(opened).await;
             })*
         }
     };
@@ -35,7 +33,13 @@ mod conformance_directory;
 mod conformance_duplicates;
 mod conformance_tokens;
 mod desk;
+mod operations_card_number;
+mod operations_cvc;
+mod operations_duplicates;
+mod operations_replay;
+mod operations_rights;
 mod random;
+mod requests;
 mod sqlite;
 mod sqlite_altered;
 mod world;

@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::Path,
     sync::{Arc, mpsc},
+    time::Duration,
 };
 
 use rusqlite::Connection;
@@ -32,6 +33,10 @@ fn count(file: &Path, table: &str) -> i64 {
     Connection::open(file).unwrap().query_row(&sql, [], |row| row.get(0)).unwrap()
 }
 
+fn step(it: impl FnOnce(&Inserted) -> Option<AnswerRecord> + Send + 'static) -> Render<Inserted> {
+    Box::new(it)
+}
+
 /// Sends all of these at once, so that they share commits.
 async fn insert_all(desk: &Desk, inserts: Vec<InsertToken>) -> Vec<Result<Inserted, StoreError>> {
     let mut tasks = JoinSet::new();
@@ -55,8 +60,7 @@ async fn work_that_fails_takes_nothing_with_it() {
         let insert = desk.insertion(bare(token), Deduplicate::No);
         // All of these share one key: one is answered, the others are taken back.
         let answer = desk.answer(key);
-        let render: Option<Render<Inserted>> =
-            (100..150).contains(&at).then(|| Box::new(move |_: &Inserted| Some(answer)) as _);
+        let render = (100..150).contains(&at).then(|| step(|_| Some(answer)));
         InsertToken { render, ..insert }
     });
     let outcomes = insert_all(&desk, inserts.collect()).await;
@@ -164,16 +168,12 @@ async fn a_file_is_open_once_and_private() {
     }
 }
 
-fn panicking(_: &Inserted) -> Option<AnswerRecord> {
-    panic!("on purpose")
-}
-
 #[tokio::test]
 async fn a_panic_fails_only_its_own_request() {
     let desk = desk().await;
     let inserts = (0..20).map(|at| {
         let token = TokenRecord { fingerprint: None, ..record(&format!("id-{at}")) };
-        let panics: Option<Render<Inserted>> = (at == 10).then(|| Box::new(panicking) as _);
+        let panics = (at == 10).then(|| step(|_| panic!("on purpose")));
         InsertToken { render: panics, ..desk.insertion(bare(token), Deduplicate::No) }
     });
     let outcomes = insert_all(&desk, inserts.collect()).await;
@@ -234,7 +234,9 @@ async fn a_full_queue_sheds() {
     }
     tokio::task::yield_now().await;
     while tasks.len() > QUEUE {
-        let (_, outcome) = tasks.join_next().await.unwrap().unwrap();
+        // Were it to wait instead, it would wait for ever: the writer is held.
+        let refused = tokio::time::timeout(Duration::from_secs(10), tasks.join_next()).await;
+        let (_, outcome) = refused.unwrap().unwrap().unwrap();
         assert!(matches!(outcome, Err(StoreError::Busy)), "{outcome:?}");
     }
     assert!(matches!(desk.store().check_ready().await, Err(StoreError::Busy)));

@@ -70,12 +70,9 @@ impl World {
             Engine::Sqlite => Arc::new(SqliteStore::open(&folder.path().join("scrip.db")).unwrap()),
         };
         let clock = Arc::new(StoppedClock(AtomicI64::new(START.unix_ms)));
-        let vault = Vault {
-            store,
-            epochs: Arc::new(epochs()),
-            clock: Arc::clone(&clock) as Arc<dyn Clock>,
-            chance: fill_random,
-        };
+        let vaults_clock: Arc<dyn Clock> = Arc::<StoppedClock>::clone(&clock);
+        let epochs = Arc::new(epochs());
+        let vault = Vault { store, epochs, clock: vaults_clock, chance: fill_random };
         let root = RootKey::from_text(ROOT_KEY).unwrap();
         found_vault(&vault, &root).await.unwrap();
         Self { vault, clock, root, folder }
