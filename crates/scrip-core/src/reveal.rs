@@ -1,5 +1,7 @@
 //! What a caller may see of a token: the last step before an answer.
 
+use std::borrow::Cow;
+
 use scrip_expression::{ExpressionError, Scope, Template};
 use scrip_seal::EpochKeys;
 use serde_json::Value;
@@ -9,6 +11,7 @@ use crate::{
     body::Body,
     caller::{Caller, Permit},
     card,
+    cvc::Cvc,
     error::Error,
     permission::{Permission, Transform},
     plain::Plain,
@@ -52,9 +55,10 @@ pub(crate) fn show(
         }
         (Audience::Caller { .. } | Audience::Memory, _) => None,
     };
-    let shown = shown(stored.record.token_type, &body, permit.transform(), audience)?;
+    let token_type = stored.record.token_type;
+    let masked = masked(token_type, &body, permit.transform(), audience)?;
     let mut view = outline(permit.caller(), stored);
-    view.detail = Some(detail(stored, body, Shown { cvc, ..shown }));
+    view.detail = Some(detail(stored, body, (permit.transform(), masked, cvc)));
     Ok(view)
 }
 
@@ -86,26 +90,25 @@ pub(crate) fn outline(caller: &Caller, stored: &StoredToken) -> TokenView {
     }
 }
 
-fn shown(
+/// The masked data, where somebody is going to see it.
+fn masked(
     token_type: TokenType,
     body: &Body,
     transform: Transform,
     audience: Audience<'_>,
-) -> Result<Shown, Error> {
-    let masked = || {
-        let unusable = |_| Error::Internal("a stored mask cannot be evaluated".into());
-        mask(token_type, body).map_err(unusable)
-    };
-    let (data, masked) = match (transform, audience) {
-        (Transform::Redact, _) => (None, None),
-        (Transform::Mask, _) => (masked()?, None),
-        (Transform::Reveal, Audience::Caller { .. }) => (Some(body.data.duplicate()), None),
-        (Transform::Reveal, Audience::Memory) => (Some(body.data.duplicate()), masked()?),
-    };
-    Ok(Shown { transform, data, cvc: None, masked })
+) -> Result<Option<Plain>, Error> {
+    match (transform, audience) {
+        (Transform::Redact, _) | (Transform::Reveal, Audience::Caller { .. }) => Ok(None),
+        (Transform::Mask, _) | (Transform::Reveal, Audience::Memory) => mask(token_type, body)
+            .map_err(|_| Error::Internal("a stored mask cannot be evaluated".into())),
+    }
 }
 
-fn detail(stored: &StoredToken, mut body: Body, shown: Shown) -> TokenDetail {
+fn detail(
+    stored: &StoredToken,
+    mut body: Body,
+    (transform, masked, cvc): (Transform, Option<Plain>, Option<Cvc>),
+) -> TokenDetail {
     let record = &stored.record;
     let token_type = record.token_type;
     let data = body.data.expose();
@@ -113,28 +116,36 @@ fn detail(stored: &StoredToken, mut body: Body, shown: Shown) -> TokenDetail {
     let (card, network_token) =
         if token_type == TokenType::NetworkToken { (None, card) } else { (card, None) };
     let bank = (token_type == TokenType::Bank).then(|| bank::details(data)).flatten();
+    let shown = match transform {
+        Transform::Redact => Shown { transform, data: None, cvc: None, masked: None },
+        Transform::Mask => Shown { transform, data: masked, cvc: None, masked: None },
+        Transform::Reveal => {
+            let data = Some(std::mem::take(&mut body.data));
+            Shown { transform, data, cvc, masked }
+        }
+    };
+    let assumed_indexes = || {
+        let indexes = token_type.default_indexes();
+        (!indexes.is_empty()).then_some(Cow::Borrowed(indexes))
+    };
+    let assumed_mask = || token_type.default_mask().map(Cow::Borrowed);
     TokenDetail {
         shown,
-        mask: body.mask.take().or_else(|| token_type.default_mask().cloned()),
+        mask: body.mask.take().map(Cow::Owned).or_else(assumed_mask),
         card,
         network_token,
         bank,
         metadata: body.metadata.take(),
-        search_indexes: body.search_indexes.take().or_else(|| default_indexes(token_type)),
+        search_indexes: body.search_indexes.take().map(Cow::Owned).or_else(assumed_indexes),
         fingerprint_expression: record.fingerprint.map(|_| {
-            let assumed = || token_type.default_fingerprint_expression().to_owned();
-            body.fingerprint_expression.take().unwrap_or_else(assumed)
+            let assumed = || Cow::Borrowed(token_type.default_fingerprint_expression());
+            body.fingerprint_expression.take().map_or_else(assumed, Cow::Owned)
         }),
         expires_at: record.expires_at,
         created_by: record.created_by,
         created_at: record.created_at,
         modified: record.modified,
     }
-}
-
-fn default_indexes(token_type: TokenType) -> Option<Vec<String>> {
-    let indexes = token_type.default_indexes();
-    (!indexes.is_empty()).then(|| indexes.to_vec())
 }
 
 /// The data under its mask; nothing when it has none.

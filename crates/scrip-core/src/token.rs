@@ -1,6 +1,6 @@
 //! Tokens as a request asks for them and as an answer shows them.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use scrip_seal::Fingerprint;
 use serde_json::Value;
@@ -70,13 +70,13 @@ pub struct TokenView {
 #[derive(Debug)]
 pub struct TokenDetail {
     pub shown: Shown,
-    pub mask: Option<Value>,
+    pub mask: Option<Cow<'static, Value>>,
     pub card: Option<CardDetails>,
     pub network_token: Option<CardDetails>,
     pub bank: Option<BankDetails>,
     pub metadata: Option<BTreeMap<String, String>>,
-    pub search_indexes: Option<Vec<String>>,
-    pub fingerprint_expression: Option<String>,
+    pub search_indexes: Option<Cow<'static, [String]>>,
+    pub fingerprint_expression: Option<Cow<'static, str>>,
     pub expires_at: Option<Timestamp>,
     pub created_by: ApplicationId,
     pub created_at: Timestamp,

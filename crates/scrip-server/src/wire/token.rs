@@ -177,7 +177,7 @@ pub(crate) fn found(token: &TokenView) -> Rendered {
 
 fn render(status: u16, token: &TokenView, extras: Option<ExtrasBody>) -> Rendered {
     let detail = token.detail.as_ref().map(|it| DetailBody {
-        mask: it.mask.as_ref(),
+        mask: it.mask.as_deref(),
         card: it.card.as_ref().map(card),
         network_token: it.network_token.as_ref().map(card),
         bank: it.bank.as_ref().map(bank),

@@ -21,8 +21,8 @@ use crate::sqlite::{
 const FIND_TOKEN: &str = concat!(
     "-- find_token\nSELECT ",
     token_columns!(),
-    " WHERE tokens.tenant = :tenant AND tokens.id = :id
-      AND (tokens.expires_at IS NULL OR tokens.expires_at > :now)"
+    " WHERE tokens.tenant = ?1 AND tokens.id = ?2
+      AND (tokens.expires_at IS NULL OR tokens.expires_at > ?3)"
 );
 
 pub(super) fn find_token(
@@ -31,9 +31,7 @@ pub(super) fn find_token(
     id: &TokenId,
     now: Timestamp,
 ) -> Result<Option<(i64, StoredToken)>, StoreError> {
-    let parameters = named_params! {
-        ":tenant": tenant.0.as_bytes(), ":id": id.as_str(), ":now": now.unix_ms,
-    };
+    let parameters = (tenant.0.as_bytes(), id.as_str(), now.unix_ms);
     first_token(connection, FIND_TOKEN, parameters)
 }
 
