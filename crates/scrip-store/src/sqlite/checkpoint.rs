@@ -51,14 +51,16 @@ fn run(connection: &Connection, stopped: &mpsc::Receiver<()>, progress: &Progres
         if commits == seen {
             continue;
         }
-        seen = commits;
-        let pages: Result<i64, _> =
-            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1));
+        let pages: Result<(i64, i64), _> =
+            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
+                Ok((row.get(1)?, row.get(2)?))
+            });
         match pages {
-            Ok(pages) if pages > LOG_PAGES_MAX => {
-                progress.restart_due.store(true, Ordering::Relaxed)
+            // Until every page is moved, readers have to look for it in the log: try again.
+            Ok((pages, moved)) if moved < pages => {
+                progress.restart_due.store(pages > LOG_PAGES_MAX, Ordering::Relaxed);
             }
-            Ok(_) => (),
+            Ok(_) => seen = commits,
             Err(error) => tracing::warn!(code = ?error.sqlite_error_code(), "checkpoint failed"),
         }
     }
