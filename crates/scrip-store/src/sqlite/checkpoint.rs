@@ -16,6 +16,8 @@ const EVERY: Duration = Duration::from_millis(250);
 /// Under unbroken load a passive checkpoint never reaches the end of the log, which would grow
 /// without bound. At this many pages the writer lets it start over.
 const LOG_PAGES_MAX: i64 = 16 * 1024;
+const PASSES_MAX: usize = 4;
+const PASS_PAGES_ENOUGH: i64 = 256;
 
 #[derive(Debug)]
 pub(super) struct Checkpointer {
@@ -51,17 +53,43 @@ fn run(connection: &Connection, stopped: &mpsc::Receiver<()>, progress: &Progres
         if commits == seen {
             continue;
         }
-        let pages: Result<(i64, i64), _> =
-            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
-                Ok((row.get(1)?, row.get(2)?))
-            });
-        match pages {
-            // Until every page is moved, readers have to look for it in the log: try again.
-            Ok((pages, moved)) if moved < pages => {
+        match catch_up(connection) {
+            Ok(Log { pages, moved }) => {
                 progress.restart_due.store(pages > LOG_PAGES_MAX, Ordering::Relaxed);
+                // Until every page is moved, readers have to look for it in the log: try again.
+                if moved == pages {
+                    seen = commits;
+                }
             }
-            Ok(_) => seen = commits,
             Err(error) => tracing::warn!(code = ?error.sqlite_error_code(), "checkpoint failed"),
         }
     }
+}
+
+struct Log {
+    pages: i64,
+    moved: i64,
+}
+
+/// Before the writer is told to start over, the log is moved again until little is left of it:
+/// what is left, the writer has to move while everybody waits.
+fn catch_up(connection: &Connection) -> rusqlite::Result<Log> {
+    let mut log = passive(connection)?;
+    for _ in 0..PASSES_MAX {
+        let before = log.moved;
+        if log.pages <= LOG_PAGES_MAX {
+            break;
+        }
+        log = passive(connection)?;
+        if log.moved.saturating_sub(before) < PASS_PAGES_ENOUGH {
+            break;
+        }
+    }
+    Ok(log)
+}
+
+fn passive(connection: &Connection) -> rusqlite::Result<Log> {
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
+        Ok(Log { pages: row.get(1)?, moved: row.get(2)? })
+    })
 }
