@@ -23,6 +23,7 @@ enum Command {
 /// The first run makes the data directory, a root key and a test tenant with three applications.
 /// Later runs find them again.
 #[derive(Debug, Args)]
+#[command(args_override_self = true)]
 pub(crate) struct DevArguments {
     /// Where the vault keeps its database and its keys.
     #[arg(long, value_name = "DIR", default_value = "scrip-data")]

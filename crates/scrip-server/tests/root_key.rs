@@ -1,0 +1,66 @@
+//! Where the root key comes from, and what is refused.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+#[path = "support/client.rs"]
+#[expect(dead_code, reason = "a server knows its client")]
+mod client;
+#[path = "support/process.rs"]
+mod process;
+
+use crate::process::{Server, scrip_dev};
+
+/// The base64 text of 32 bytes.
+const ONE: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+const TWO: &str = "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=";
+
+/// A start that must fail, and what it says.
+#[track_caller]
+fn refused(command: &mut Command, expected: &str) {
+    let output = command.stderr(Stdio::piped()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "it started");
+    assert!(output.stdout.is_empty(), "nothing is ready");
+    assert!(said.contains(expected), "{said}");
+}
+
+fn with_key(data: &Path, key: &str) -> Command {
+    let mut command = scrip_dev(data);
+    command.env("SCRIP_ROOT_KEY", key);
+    command
+}
+
+#[test]
+fn the_environment_takes_the_place_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = |server: Server| server.access.hello["keys"].clone();
+    let first = keys(Server::start(&mut with_key(folder.path(), ONE)));
+    assert!(!folder.path().join("root.key").exists(), "no key is written down");
+    assert_eq!(keys(Server::start(&mut with_key(folder.path(), ONE))), first);
+    refused(&mut with_key(folder.path(), TWO), "did not wrap the keys of this vault");
+    refused(&mut with_key(folder.path(), "short"), "SCRIP_ROOT_KEY cannot be used");
+    refused(&mut scrip_dev(folder.path()), "did not wrap the keys of this vault");
+}
+
+#[test]
+fn a_file_that_others_can_read_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(Server::start(&mut scrip_dev(folder.path())));
+    let file = folder.path().join("root.key");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    refused(&mut scrip_dev(folder.path()), "chmod 600");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    drop(Server::start(&mut scrip_dev(folder.path())));
+}
+
+#[test]
+fn plain_http_stays_on_this_machine_unless_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = scrip_dev(folder.path());
+    refused(command.args(["--listen", "0.0.0.0:0"]), "--plain-http");
+}
