@@ -15,7 +15,6 @@ use crate::{
     permission::{Permission, Transform},
     plain::Plain,
     store::{Claim, StoredAnswer},
-    tenant::DeduplicationBehavior,
     time::Timestamp,
     token::Written,
 };
@@ -89,8 +88,7 @@ pub(crate) fn seal_answer(
     let keys = &permit.tenant().keys;
     let shown = written.token.detail.as_ref().map(|it| &it.shown);
     // A token that was there already is shown by the right to read it.
-    let found = written.deduplicated == Some(DeduplicationBehavior::ReadExisting);
-    let also = (found && shown.is_some()).then_some(Permission::TokenRead);
+    let also = (written.deduplicated.is_some() && shown.is_some()).then_some(Permission::TokenRead);
     let head = Head {
         status: rendered.status,
         permission: permit.permission().as_str().to_owned(),
@@ -99,7 +97,8 @@ pub(crate) fn seal_answer(
         body: rendered.body,
     };
     let seal = |part, bytes: Vec<u8>| {
-        keys.seal(Purpose::Answer, &place(permit.caller(), part, &digest), &Secret::new(bytes))
+        let place = place(permit.caller(), part, &digest, now);
+        keys.seal(Purpose::Answer, &place, &Secret::new(bytes))
     };
     let head = seal("head", json_bytes(&head)?);
     let shown = shown.and_then(|it| Some((it.transform, it.data.as_ref()?, it.masked.as_ref())));
@@ -118,13 +117,18 @@ pub(crate) fn seal_answer(
 /// at the weaker of the transforms then and now.
 pub(crate) fn open_answer(caller: &Caller, answer: &StoredAnswer) -> Result<Replay, Error> {
     let keys = &caller.tenant().keys;
-    let open =
-        |part, sealed| keys.open(Purpose::Answer, &place(caller, part, &answer.digest), sealed);
+    let open = |part, sealed| {
+        let place = place(caller, part, &answer.digest, answer.created_at);
+        keys.open(Purpose::Answer, &place, sealed)
+    };
     let head: Head = from_json(&open("head", &answer.head)?)?;
     let containers = Containers::parse(head.containers.split(',')).map_err(|_| unreadable())?;
     let allowed = |permission: &str| -> Result<Transform, Error> {
         let permission = Permission::parse(permission).ok_or_else(unreadable)?;
-        Ok(caller.permit(permission, &containers)?.transform())
+        let then = caller.permit(permission, &containers)?.transform();
+        // The token may have moved since: what its caller sees there counts too.
+        let moved = answer.containers.as_ref().map(|it| caller.permit(permission, it));
+        Ok(moved.transpose()?.map_or(then, |it| it.transform().min(then)))
     };
     let mut now = allowed(&head.permission)?;
     if let Some(also) = &head.also {
@@ -148,7 +152,7 @@ pub(crate) fn open_answer(caller: &Caller, answer: &StoredAnswer) -> Result<Repl
     Ok(Replay { status: head.status, body: head.body, data })
 }
 
-fn place(caller: &Caller, part: &'static str, digest: &[u8; 32]) -> Place {
+fn place(caller: &Caller, part: &'static str, digest: &[u8; 32], at: Timestamp) -> Place {
     let tenant = caller.tenant().id.0;
     let application = caller.application().0;
     Place::new("answer")
@@ -156,6 +160,7 @@ fn place(caller: &Caller, part: &'static str, digest: &[u8; 32]) -> Place {
         .bytes(tenant.as_bytes())
         .bytes(application.as_bytes())
         .bytes(digest)
+        .number(at.unix_ms)
 }
 
 fn json_bytes(value: &impl Serialize) -> Result<Vec<u8>, Error> {

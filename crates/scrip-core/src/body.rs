@@ -6,7 +6,15 @@ use scrip_seal::{Place, Purpose, Sealed, Secret};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{error::Error, plain::Plain, store::TokenRecord, tenant::Tenant};
+use crate::{
+    error::{Error, FieldError},
+    plain::Plain,
+    store::TokenRecord,
+    tenant::Tenant,
+};
+
+/// More than a request can bring at once; patches must not add up to more either.
+const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// Metadata in clear would tell a reader of the database who the customers are, so it is in here
 /// too. The cvc never is.
@@ -53,6 +61,9 @@ impl Body {
         // Room for the whole text: a buffer that grows leaves copies of itself behind.
         let mut bytes = Vec::with_capacity(1024);
         serde_json::to_writer(&mut bytes, &stored).map_err(|_| Error::Internal("body".into()))?;
+        if bytes.len() > BODY_BYTES_MAX {
+            return Err(FieldError::new("data", "the token would be larger than 2 MiB").into());
+        }
         Ok(tenant.keys.seal(Purpose::Data, &place(tenant, record), &Secret::new(bytes)))
     }
 

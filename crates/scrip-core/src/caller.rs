@@ -145,8 +145,9 @@ impl Caller {
     /// The most that the caller can be shown of a token in these containers, by any operation.
     #[must_use]
     pub fn sight(&self, containers: &Containers) -> Option<Transform> {
-        use Permission::{TokenRead, TokenSearch, TokenUpdate, TokenUse};
-        let ways = [TokenRead, TokenSearch, TokenUpdate, TokenUse];
+        use Permission::{TokenRead, TokenSearch, TokenUpdate};
+        // Not by token:use, which lets data be used elsewhere and shows it to nobody.
+        let ways = [TokenRead, TokenSearch, TokenUpdate];
         ways.into_iter().filter_map(|it| self.transform(it, containers)).max()
     }
 }

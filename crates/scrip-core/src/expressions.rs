@@ -7,7 +7,8 @@ use scrip_seal::{Fingerprint, IndexDigest};
 use serde_json::Value;
 
 use crate::{
-    body::Body, card, error::FieldError, id::TokenId, reveal, tenant::Tenant, token_type::TokenType,
+    body::Body, card, error::FieldError, id::TokenId, plain::Plain, reveal, tenant::Tenant,
+    token_type::TokenType,
 };
 
 pub(crate) const SEARCH_INDEXES_MAX: usize = 16;
@@ -26,9 +27,32 @@ pub(crate) fn evaluate(
     let fingerprint = fingerprint(tenant, token_type, body)?;
     let indexes = indexes(tenant, token_type, body)?;
     if body.mask.is_some() {
-        reveal::mask(token_type, body).map_err(|error| FieldError::expression("mask", error))?;
+        let masked = reveal::mask(token_type, body);
+        let masked = masked.map_err(|error| FieldError::expression("mask", error))?;
+        // Not by an expression, which never sees it, but written out.
+        let number = card::number_of(body.data.expose()).filter(|_| token_type.is_card());
+        if let (Some(masked), Some(number)) = (masked, number)
+            && shows(masked.expose(), number)
+        {
+            return Err(FieldError::new("mask", "must not contain the card number"));
+        }
     }
     Ok(Evaluated { fingerprint, indexes })
+}
+
+fn shows(value: &Value, number: &str) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) => false,
+        Value::Number(it) => it.to_string().contains(number),
+        Value::String(text) => {
+            let plain: String = text.chars().filter(|it| !" -._/".contains(*it)).collect();
+            plain.contains(number)
+        }
+        Value::Array(items) => items.iter().any(|it| shows(it, number)),
+        Value::Object(object) => {
+            object.iter().any(|(name, it)| name.contains(number) || shows(it, number))
+        }
+    }
 }
 
 fn fingerprint(
@@ -45,8 +69,9 @@ fn fingerprint(
     let expression = own.as_ref().unwrap_or_else(|| token_type.default_fingerprint());
     // Only an expression of one's own can name the metadata, so only then is it brought along.
     let metadata = own.is_some().then(|| metadata(body));
-    let scope = Scope { data: body.data.expose(), metadata: metadata.as_ref() };
-    let value = expression.evaluate(scope).map_err(|error| FieldError::expression(FIELD, error))?;
+    let scope = Scope::new(body.data.expose(), metadata.as_ref());
+    let value =
+        expression.evaluate(&scope).map_err(|error| FieldError::expression(FIELD, error))?;
     let text = text(&value).ok_or_else(|| FieldError::new(FIELD, "must give a value"))?;
     Ok(Some(tenant.keys.fingerprint(token_type.as_str(), text.as_bytes())))
 }
@@ -68,9 +93,9 @@ fn indexes(
     let mut digests = Vec::with_capacity(sources.len());
     for (at, source) in sources.iter().enumerate() {
         let field = || format!("search_indexes[{at}]");
-        let scope = Scope { data: body.data.expose(), metadata: None };
+        let scope = Scope::new(body.data.expose(), None);
         let value = parse(field(), source)?
-            .evaluate(scope)
+            .evaluate(&scope)
             .map_err(|error| FieldError::expression(field(), error))?;
         let single =
             text(&value).filter(|it| !it.is_empty() && !value.is_array() && !value.is_object());
@@ -84,33 +109,51 @@ fn indexes(
     Ok(digests)
 }
 
-/// An id as it was given or computed. One that holds the card number would put it in clear.
+/// An id as it was given or computed. It stands in clear, so none may hold the secret, and one that
+/// is computed must be the same when of a card only BIN and last four are known.
 pub(crate) fn token_id(
     source: &str,
     token_type: TokenType,
     body: &Body,
 ) -> Result<TokenId, FieldError> {
     let id = if is_expression(source) {
-        let scope = Scope { data: body.data.expose(), metadata: None };
-        let value = parse("id", source)?
-            .evaluate(scope)
-            .map_err(|error| FieldError::expression("id", error))?;
+        let expression = parse("id", source)?;
+        let over = |data: &Plain| {
+            let value = expression.evaluate(&Scope::new(data.expose(), None));
+            value.map_err(|error| FieldError::expression("id", error))
+        };
+        let value = over(&body.data)?;
+        if token_type.is_card() && over(&reveal::guard(token_type, &body.data))? != value {
+            let rule = "must not show more of a card number than BIN and last four";
+            return Err(FieldError::new("id", rule));
+        }
         let text = text(&value).ok_or_else(|| FieldError::new("id", "must give a value"))?;
         TokenId::parse(&text)?
     } else {
         TokenId::parse(source)?
     };
-    if names_card(&id, token_type, body) {
-        return Err(FieldError::new("id", "must not contain the card number"));
+    if names_secret(&id, token_type, body) {
+        return Err(FieldError::new("id", "must not contain the number that it stands for"));
     }
     Ok(id)
 }
 
-/// Whether the card number can be read off the id, whatever stands between its digits.
-pub(crate) fn names_card(id: &TokenId, token_type: TokenType, body: &Body) -> bool {
-    let digits: String = id.as_str().chars().filter(char::is_ascii_digit).collect();
-    let number = card::number_of(body.data.expose()).filter(|_| token_type.is_card());
-    number.is_some_and(|it| digits.contains(it))
+/// Numbers shorter than this stand in an id by accident.
+const SECRET_DIGITS_MIN: usize = 6;
+
+/// Whether the secret number of a type that has one can be read off the id, whatever stands
+/// between its digits.
+pub(crate) fn names_secret(id: &TokenId, token_type: TokenType, body: &Body) -> bool {
+    if token_type == TokenType::Token {
+        return false;
+    }
+    let secret = match token_type.secret_property() {
+        None => Some(body.data.expose()),
+        Some(property) => body.data.expose().get(property),
+    };
+    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+    let secret = secret.and_then(Value::as_str).map(digits).unwrap_or_default();
+    secret.len() >= SECRET_DIGITS_MIN && digits(id.as_str()).contains(&secret)
 }
 
 fn parse(

@@ -154,12 +154,12 @@ fn detail(
 /// never sees more than BIN and last four itself, so no expression can show more.
 pub(crate) fn mask(token_type: TokenType, body: &Body) -> Result<Option<Plain>, ExpressionError> {
     let guarded = guard(token_type, &body.data);
-    let scope = Scope { data: guarded.expose(), metadata: None };
+    let scope = Scope::new(guarded.expose(), None);
     if let Some(mask) = &body.mask {
-        return Ok(Some(Plain::new(Template::parse(mask)?.evaluate(scope)?)));
+        return Ok(Some(Plain::new(Template::parse(mask)?.evaluate(&scope)?)));
     }
     let Some(template) = token_type.default_mask_template() else { return Ok(None) };
-    let mut masked = template.evaluate(scope)?;
+    let mut masked = template.evaluate(&scope)?;
     if let Value::Object(object) = &mut masked {
         object.retain(|_, value| !value.is_null());
     }
@@ -167,7 +167,8 @@ pub(crate) fn mask(token_type: TokenType, body: &Body) -> Result<Option<Plain>, 
     Ok(Some(Plain::new(masked)))
 }
 
-fn guard(token_type: TokenType, data: &Plain) -> Plain {
+/// The data as an expression may see it whose result others see.
+pub(crate) fn guard(token_type: TokenType, data: &Plain) -> Plain {
     let mut guarded = data.duplicate();
     if token_type.is_card() {
         let number = match (guarded.expose_mut(), token_type.secret_property()) {

@@ -185,6 +185,9 @@ pub enum Claimed {
 #[derive(Debug)]
 pub struct StoredAnswer {
     pub digest: [u8; 32],
+    pub created_at: Timestamp,
+    /// Where its token is now.
+    pub containers: Option<Containers>,
     pub head: Sealed,
     pub data: Option<Sealed>,
 }

@@ -17,8 +17,13 @@ pub use crate::{evaluate::Scope, parse::Expression, template::Template};
 
 /// The longest source that is read.
 pub const SOURCE_BYTES_MAX: usize = 4 * 1024;
-/// The largest text that one expression may give.
+/// The largest text that a mix of text and `{{ }}` may give.
 pub const OUTPUT_BYTES_MAX: usize = 64 * 1024;
+/// How much all values that one evaluation makes, along its way and at its end, may weigh. Above
+/// the largest body, so that a value alone always passes.
+pub const WORK_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How many outputs and filters one evaluation may run.
+pub const STEPS_MAX: usize = 10_000;
 
 /// Why an expression cannot be used, and where in its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -36,7 +36,7 @@ impl Template {
 
     /// # Errors
     /// A filter cannot take its value, or an output is too large.
-    pub fn evaluate(&self, scope: Scope<'_>) -> Result<Value, ExpressionError> {
+    pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, ExpressionError> {
         match self {
             Self::Literal(value) => Ok(value.clone()),
             Self::Expression(expression) => expression.evaluate(scope),

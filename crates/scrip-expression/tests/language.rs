@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 fn evaluate(source: &str, data: &Value) -> Result<Value, String> {
     let metadata = json!({ "city": "Paris" });
     let expression = Expression::parse(source).map_err(|error| error.to_string())?;
-    let scope = Scope { data, metadata: Some(&metadata) };
-    expression.evaluate(scope).map_err(|error| error.to_string())
+    expression.evaluate(&Scope::new(data, Some(&metadata))).map_err(|error| error.to_string())
 }
 
 #[track_caller]
@@ -107,9 +106,27 @@ fn errors_tell_the_rule_and_the_place() {
 fn templates_are_evaluated_leaf_by_leaf() {
     let template = json!({"n": "{{ data.n | last4 }}", "list": ["{{ data.m }}", "fixed", 3, null]});
     let data = json!({"n": "4242424242424242", "m": 12});
-    let scope = Scope { data: &data, metadata: None };
-    let value = Template::parse(&template).unwrap().evaluate(scope).unwrap();
+    let value = Template::parse(&template).unwrap().evaluate(&Scope::new(&data, None)).unwrap();
     assert_eq!(value, json!({"n": "4242", "list": [12, "fixed", 3, null]}));
+}
+
+#[test]
+fn work_is_bounded() {
+    let large = json!("x".repeat(500_000));
+    let evaluated = |template: Value| {
+        let template = Template::parse(&template).unwrap();
+        template.evaluate(&Scope::new(&large, None)).map(drop).map_err(|error| error.problem)
+    };
+    assert_eq!(evaluated(json!("{{ data }}")), Ok(()));
+    assert_eq!(evaluated(json!("{{ data | stringify }}")), Ok(()));
+    assert_eq!(evaluated(json!(vec!["{{ data }}"; 7])), Ok(()));
+    assert_eq!(evaluated(json!(vec!["{{ data }}"; 9])), Err("the output is too large"));
+    let chain = format!("{{{{ data {} }}}}", "| stringify ".repeat(20));
+    assert_eq!(evaluated(json!(chain)), Err("the output is too large"));
+    assert_eq!(evaluated(json!("x{{ data }}")), Err("the output is too large"));
+    let many = Template::parse(&json!(vec!["{{ data.a }}"; 10_001])).unwrap();
+    let steps = many.evaluate(&Scope::new(&json!({}), None)).unwrap_err();
+    assert_eq!(steps.problem, "this is too much to evaluate");
 }
 
 proptest! {

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use scrip_core::{Vault, directory::Directory};
+use tokio::sync::Semaphore;
 
 #[derive(Debug)]
 pub struct App {
@@ -11,13 +12,21 @@ pub struct App {
     /// Replaced whole when a key, an application or a tenant changes.
     pub directory: ArcSwap<Directory>,
     pub limits: Limits,
+    /// Room for large bodies in flight, in KiB.
+    pub body_room: Semaphore,
 }
+
+/// Bodies up to this size are not counted: all connections together hold no more of them than
+/// [`LARGE_BODIES_KIB`] allows of the others.
+pub const SMALL_BODY_BYTES: usize = 64 * 1024;
+const LARGE_BODIES_KIB: usize = 256 * 1024;
 
 impl App {
     #[must_use]
     pub fn new(vault: Vault, directory: Directory) -> Self {
         let directory = ArcSwap::new(Arc::new(directory));
-        Self { vault, directory, limits: Limits::default() }
+        let body_room = Semaphore::new(LARGE_BODIES_KIB);
+        Self { vault, directory, limits: Limits::default(), body_room }
     }
 }
 

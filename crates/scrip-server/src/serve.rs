@@ -3,10 +3,10 @@
 use std::{convert::Infallible, future::Future, net::SocketAddr, pin::Pin, sync::Arc};
 
 use axum::{Router, response::Response};
-use hyper::{Request, body::Incoming, service::Service};
+use hyper::{Request, body::Incoming, server::conn::http1, service::Service};
 use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto, graceful::GracefulShutdown},
+    rt::{TokioIo, TokioTimer},
+    server::graceful::GracefulShutdown,
 };
 use tokio::{
     net::TcpListener,
@@ -19,8 +19,8 @@ use crate::{
     background, http,
 };
 
-const HTTP2_STREAMS_MAX: u32 = 128;
-const HEADER_BYTES_MAX: usize = 16 * 1024;
+/// The head of a request must fit; a body is read through it in pieces.
+const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
 /// Serves until `stop` is ready, then lets what is in flight finish within its deadline.
 pub async fn serve(app: Arc<App>, listener: TcpListener, stop: impl Future<Output = ()>) {
@@ -53,7 +53,7 @@ pub async fn serve(app: Arc<App>, listener: TcpListener, stop: impl Future<Outpu
             tracing::debug!(%error, "nodelay");
         }
         let service = Connection { router: router.clone(), peer };
-        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
         let connection = connections.watch(connection);
         tokio::spawn(async move {
             // A client that breaks off is no event of ours.
@@ -84,18 +84,13 @@ impl Service<Request<Incoming>> for Connection {
     }
 }
 
-fn builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+/// HTTP/1.1 only. Telling HTTP/2 from it in clear means to wait for a client's first bytes without
+/// a deadline; over TLS the handshake tells.
+fn builder(limits: &Limits) -> http1::Builder {
+    let mut builder = http1::Builder::new();
     builder
-        .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_deadline)
-        .max_buf_size(HEADER_BYTES_MAX * 4);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(limits.header_deadline)
-        .max_concurrent_streams(HTTP2_STREAMS_MAX)
-        .max_header_list_size(u32::try_from(HEADER_BYTES_MAX).unwrap_or(u32::MAX));
+        .max_buf_size(BUFFER_BYTES_MAX);
     builder
 }

@@ -172,9 +172,15 @@ impl State {
             it.0 == asked.tenant && it.1.digest == asked.digest && it.1.created_at > asked.since
         };
         let (tenant, answer, token) = self.answers.iter().find(is)?;
-        let live = token.as_ref().and_then(|it| self.live(*tenant, it, asked.now)).is_some();
-        let data = answer.data.clone().filter(|_| live);
-        Some(StoredAnswer { digest: answer.digest, head: answer.head.clone(), data })
+        let live = token.as_ref().and_then(|it| self.live(*tenant, it, asked.now));
+        let live = live.and_then(|it| self.tokens.get(it));
+        Some(StoredAnswer {
+            digest: answer.digest,
+            created_at: answer.created_at,
+            containers: live.map(|it| it.token.record.containers.clone()),
+            head: answer.head.clone(),
+            data: answer.data.clone().filter(|_| live.is_some()),
+        })
     }
 }
 

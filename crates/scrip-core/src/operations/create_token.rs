@@ -13,7 +13,7 @@ use crate::{
     error::{Error, FieldError},
     expressions::{evaluate, token_id},
     id::TokenId,
-    operations::update_token::{take_cvc, update_existing},
+    operations::update_token::{own_mask, take_cvc, update_existing},
     permission::Permission,
     plain::Plain,
     reveal::{Audience, reveal_found, show},
@@ -44,11 +44,11 @@ pub async fn create_token(
     let behavior = caller.tenant().settings.token_deduplication_behavior;
     let patch = match behavior {
         ReadExisting => TokenPatch::default(),
-        UpdateExisting => existing_patch(&new, &data, cvc.as_ref()),
+        UpdateExisting => existing_patch(&new, token_type, &data, cvc.as_ref()),
     };
     let body = Body {
         data,
-        mask: new.mask.take(),
+        mask: new.mask.take().and_then(|it| own_mask(token_type, it)),
         metadata: new.metadata.take(),
         search_indexes: new.search_indexes.take(),
         fingerprint_expression: new.fingerprint_expression.take(),
@@ -69,7 +69,7 @@ pub async fn create_token(
         created_at: now,
         modified: None,
         expires_at: new.expires_at,
-        revision: 0,
+        revision: first_revision(vault.chance),
         body: Sealed::from_stored(Vec::new()),
     };
     record.body = body.seal(caller.tenant(), &record)?;
@@ -87,10 +87,20 @@ pub async fn create_token(
         Inserted::Existing(found) => match creation.becomes(caller, &found) {
             ReadExisting => found_written(&shown_by, &found, creation.audience(vault)),
             UpdateExisting => {
+                let patch = (patch, shown_by.transform());
                 update_existing(vault, caller, &found.record.id, patch, remember).await
             }
         },
     }
+}
+
+/// By chance, so that whoever read a token that was since deleted does not take a new one under the
+/// same id for it.
+fn first_revision(chance: fn(&mut [u8])) -> i64 {
+    let mut bytes = [0; 8];
+    chance(&mut bytes);
+    // Positive, with room to count.
+    i64::from_be_bytes(bytes).unsigned_abs().checked_shr(2).unwrap_or(0).cast_signed()
 }
 
 /// What is known of a token before the store says whether it is new.
@@ -178,13 +188,20 @@ fn source(new: &mut NewToken) -> Result<(TokenType, Plain), Error> {
 }
 
 /// What the request would change of a token that is already there.
-fn existing_patch(new: &NewToken, data: &Plain, cvc: Option<&Cvc>) -> TokenPatch {
+fn existing_patch(
+    new: &NewToken,
+    token_type: TokenType,
+    data: &Plain,
+    cvc: Option<&Cvc>,
+) -> TokenPatch {
     let mut data = data.duplicate();
     if let (Some(cvc), Some(object)) = (cvc, data.expose_mut().as_object_mut()) {
         object.insert("cvc".to_owned(), cvc.expose().into());
     }
+    // Open data with the fingerprint of the whole is the same data; merging it would drop nulls.
+    let same = token_type == TokenType::Token && new.fingerprint_expression.is_none();
     TokenPatch {
-        data: Some(data),
+        data: (!same).then_some(data),
         mask: new.mask.clone(),
         metadata: new.metadata.as_ref().map(|it| serde_json::json!(it)),
         containers: None,

@@ -11,7 +11,7 @@ use crate::{
     container::Containers,
     cvc::Cvc,
     error::{Error, FieldError, Refusal},
-    expressions::{evaluate, names_card},
+    expressions::{evaluate, names_secret},
     id::TokenId,
     operations::create_token::{check_expiry, deduplicate, remembered, seal_cvc},
     permission::{Permission, Transform},
@@ -41,16 +41,15 @@ pub async fn update_token(
     rewrite(vault, caller, id, (&patch, None), remember.as_ref()).await
 }
 
-/// Create Token found this one and was told to update it.
+/// Create Token found this one and was told to update it. `shown` is what the create may show.
 pub(crate) async fn update_existing(
     vault: &Vault,
     caller: &Caller,
     id: &TokenId,
-    patch: TokenPatch,
+    (patch, shown): (TokenPatch, Transform),
     remember: Option<Remember<Written>>,
 ) -> Result<Written, Error> {
-    let as_found = Some(DeduplicationBehavior::UpdateExisting);
-    let written = rewrite(vault, caller, id, (&patch, as_found), remember.as_ref()).await;
+    let written = rewrite(vault, caller, id, (&patch, Some(shown)), remember.as_ref()).await;
     // Gone in the blink between the two transactions: nothing was done, and a retry creates it.
     written.map_err(|error| match error {
         Error::NotFound => Error::Unavailable("the duplicate was deleted meanwhile".into()),
@@ -67,7 +66,7 @@ async fn rewrite(
     vault: &Vault,
     caller: &Caller,
     id: &TokenId,
-    (patch, as_found): (&TokenPatch, Option<DeduplicationBehavior>),
+    (patch, as_found): (&TokenPatch, Option<Transform>),
     remember: Option<&Remember<Written>>,
 ) -> Result<Written, Error> {
     for _ in 0..ATTEMPTS_MAX {
@@ -77,14 +76,14 @@ async fn rewrite(
         let permit = caller.permit(Permission::TokenUpdate, &stored.record.containers)?;
         let change = Change::new(vault, caller, stored, patch, now)?;
         // Two permits: one to write with, one to show the result by, after a move perhaps.
-        let shown_by = change.shown_by(caller, permit.transform())?;
+        let most = as_found.map_or(permit.transform(), |it| it.min(permit.transform()));
+        let shown_by = change.shown_by(caller, most)?;
         let render = remember.map(|it| change.render(&shown_by, it, as_found)).transpose()?;
         let update = change.update(caller, patch, render);
         match vault.store.update_token(permit, update).await? {
             Updated::Done => {
                 let audience = Audience::Caller { epochs: &vault.epochs, now };
-                let token = show(&shown_by, &change.token, change.body, audience)?;
-                return Ok(Written { token, deduplicated: as_found });
+                return change.written(&shown_by, audience, as_found);
             }
             Updated::Duplicate(found) => {
                 let audience = Audience::Caller { epochs: &vault.epochs, now };
@@ -142,8 +141,8 @@ impl Change {
                 kept_cvc = code.map(|it| seal_cvc(vault, caller, &it, &before.id, now));
             }
             // The id stays, so a number that it happens to hold cannot become this card's.
-            if names_card(&before.id, before.token_type, &body) {
-                let rule = "must not be a card number that the id contains";
+            if names_secret(&before.id, before.token_type, &body) {
+                let rule = "must not be a number that the id contains";
                 return Err(FieldError::new("data", rule).into());
             }
         }
@@ -169,10 +168,37 @@ impl Change {
         Ok(Self { token, body, cvc, indexes: evaluated.indexes, identity_changed, now })
     }
 
+    /// A second copy for the answer to remember, said aloud.
+    fn duplicate(&self) -> Self {
+        Self {
+            token: self.token.clone(),
+            body: self.body.duplicate(),
+            cvc: self.cvc,
+            indexes: Vec::new(),
+            identity_changed: self.identity_changed,
+            now: self.now,
+        }
+    }
+
     /// The answer shows no more than the caller saw before the token moved, or sees after.
     fn shown_by(&self, caller: &Caller, before: Transform) -> Result<Permit, Error> {
         let permit = caller.permit(Permission::TokenUpdate, &self.token.record.containers)?;
         Ok(permit.weakened(before))
+    }
+
+    /// A token that was found is shown by the right to read it, not only by the right to update.
+    fn written(
+        self,
+        shown_by: &Permit,
+        audience: Audience<'_>,
+        as_found: Option<Transform>,
+    ) -> Result<Written, Error> {
+        let token = match as_found {
+            None => show(shown_by, &self.token, self.body, audience)?,
+            Some(_) => reveal_found(shown_by, &self.token, audience)?,
+        };
+        let deduplicated = as_found.map(|_| DeduplicationBehavior::UpdateExisting);
+        Ok(Written { token, deduplicated })
     }
 
     fn update(
@@ -202,17 +228,14 @@ impl Change {
         &self,
         shown_by: &Permit,
         remember: &Remember<Written>,
-        as_found: Option<DeduplicationBehavior>,
+        as_found: Option<Transform>,
     ) -> Result<Render<Updated>, Error> {
         let permit = shown_by.again()?;
-        let (token, body, now) = (self.token.clone(), self.body.duplicate(), self.now);
+        let (change, now) = (self.duplicate(), self.now);
         let (render, digest) = (remember.render, remember.claim.digest);
         Ok(Box::new(move |updated| {
             let written = match updated {
-                Updated::Done => {
-                    let token = show(&permit, &token, body, Audience::Memory).ok()?;
-                    Written { token, deduplicated: as_found }
-                }
+                Updated::Done => change.written(&permit, Audience::Memory, as_found).ok()?,
                 Updated::Duplicate(found) => {
                     let token = reveal_found(&permit, found, Audience::Memory).ok()?;
                     Written { token, deduplicated: Some(DeduplicationBehavior::ReadExisting) }
@@ -279,6 +302,12 @@ fn effective_mask(token_type: TokenType, body: &Body) -> Value {
     body.mask.clone().unwrap_or_else(assumed)
 }
 
+/// A mask that says what the type assumes is not one's own: only the type's hides all where it would
+/// hide nothing.
+pub(crate) fn own_mask(token_type: TokenType, mask: Value) -> Option<Value> {
+    (!mask.is_null() && Some(&mask) != token_type.default_mask()).then_some(mask)
+}
+
 /// Whether the patch spoke of the cvc, and the code it gave.
 fn patch_data(
     token_type: TokenType,
@@ -315,7 +344,7 @@ fn patch_attributes(
     if let Some(it) = &patch.mask {
         let mut mask = effective_mask(token_type, body);
         json_patch::merge(&mut mask, it);
-        body.mask = (!mask.is_null()).then_some(mask);
+        body.mask = own_mask(token_type, mask);
     }
     if let Some(it) = &patch.metadata {
         let mut metadata = serde_json::json!(body.metadata);

@@ -24,11 +24,11 @@ use scrip_core::{
     error::Error,
     store::Claim,
 };
-use tokio::time::timeout;
+use tokio::{sync::SemaphorePermit, time::timeout};
 use tower::ServiceExt;
 
 use crate::{
-    app::App,
+    app::{App, SMALL_BODY_BYTES},
     http::{
         BodyKind, Route,
         authenticate::{authenticate, single},
@@ -143,6 +143,11 @@ async fn handle(
         }
     };
     let id = head.extract::<Path<String>>().await.map(|Path(id)| id).unwrap_or_default();
+    // Held until the request is answered: what a body becomes takes room too.
+    let _room = match route.body {
+        BodyKind::None => None,
+        BodyKind::Json | BodyKind::MergePatch => room(app, body)?,
+    };
     let body = match route.body {
         BodyKind::None => Bytes::new(),
         BodyKind::Json | BodyKind::MergePatch => {
@@ -173,6 +178,18 @@ fn check_content_type(body: BodyKind, headers: &HeaderMap) -> Result<(), Problem
         return Ok(());
     }
     Err(Problem::UnsupportedMediaType(wanted))
+}
+
+/// Room for a large body, or for one that does not say how large it is.
+fn room<'a>(app: &'a App, body: &Body) -> Result<Option<SemaphorePermit<'a>>, Problem> {
+    let bytes = body.size_hint().exact().and_then(|it| usize::try_from(it).ok());
+    let bytes = bytes.unwrap_or(app.limits.body_bytes_max).min(app.limits.body_bytes_max);
+    if bytes <= SMALL_BODY_BYTES {
+        return Ok(None);
+    }
+    let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
+    let full = |_| Error::Unavailable("too many large bodies are in flight".into());
+    Ok(Some(app.body_room.try_acquire_many(kib).map_err(full)?))
 }
 
 async fn read_body(body: &mut Body, bytes_max: usize) -> Result<Bytes, Problem> {

@@ -159,6 +159,20 @@ fn a_move_must_be_allowed_at_both_ends_and_show_no_more() {
 }
 
 #[test]
+fn a_right_to_use_is_no_right_to_see() {
+    let mut rules = vec![
+        grant("/used-a/", Mask, &[TokenRead, TokenUpdate]),
+        grant("/used-b/", Reveal, &[TokenRead, TokenUpdate]),
+    ];
+    rules.push(grant("/", Reveal, &[TokenUse]));
+    let key = SHARED.rules(&ACME.tenant, rules);
+    let body = json!({"type": "social_security_number", "data": "123-45-6789", "containers": ["/used-a/"]});
+    let id = SHARED.created(&ACME.private, &body)["id"].as_str().unwrap().to_owned();
+    SHARED.patch(&key, &id, &json!({"containers": ["/used-b/"]})).refused(403, "sees more");
+    SHARED.patch(&key, &id, &json!({"mask": "{{ data }}"})).refused(403, "mask");
+}
+
+#[test]
 fn tenants_do_not_see_each_other() {
     let other = SHARED.tenant(Settings::default());
     let id = "in-both-tenants";

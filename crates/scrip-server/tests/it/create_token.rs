@@ -160,6 +160,20 @@ fn ids() {
     let number = new_number();
     refuse(json!({"id": format!("x{number}"), "type": "card_number", "data": number}), "id");
     refuse(json!({"id": "{{ data }}", "type": "card_number", "data": number}), "id");
+    refuse(
+        json!({"id": "{{ data | reveal_last: 15 }}", "type": "card_number", "data": number}),
+        "id",
+    );
+    let shown = json!({"id": "card-{{ data | last4 }}-x", "type": "card_number", "data": number});
+    assert_eq!(accept(shown)["id"], format!("card-{}-x", &number[12..]));
+    refuse(
+        json!({"id": "{{ data }}", "type": "social_security_number", "data": "123-45-6789"}),
+        "id",
+    );
+    refuse(
+        json!({"id": "ssn 123456789", "type": "social_security_number", "data": "123-45-6789"}),
+        "id",
+    );
     let spaced = format!("{}-{}", &number[..8], &number[8..]);
     refuse(json!({"id": spaced, "type": "card_number", "data": number}), "id");
 }
@@ -218,6 +232,27 @@ fn what_breaks_a_rule_is_named() {
     refuse(json!({"token_intent_id": "x"}), "token_intent_id");
     refuse(json!({"token_intent_id": "x", "type": "token", "data": 1}), "token_intent_id");
     refuse(json!([]), "object");
+}
+
+#[test]
+fn an_expression_cannot_exhaust_the_server() {
+    let text = "x".repeat(400_000);
+    let bomb = json!({"type": "token", "data": text, "mask": vec!["{{data}}"; 45_000]});
+    SHARED.create(&ACME.public, &bomb).refused(400, "mask");
+    let chain = format!("{{{{ data {} }}}}", "|stringify".repeat(390));
+    let chain = json!({"type": "token", "data": text, "search_indexes": vec![chain; 16]});
+    SHARED.create(&ACME.public, &chain).refused(400, "search_indexes[0]");
+    // What one value needs is always there.
+    accept(json!({"type": "token", "data": text, "mask": "{{ data | stringify }}"}));
+}
+
+#[test]
+fn a_card_number_is_not_written_into_its_mask() {
+    let number = new_number();
+    let spaced = format!("{} {}", &number[..8], &number[8..]);
+    for mask in [json!({"number": number}), json!(["a", {"b": spaced}])] {
+        refuse(json!({"type": "card", "data": {"number": number}, "mask": mask}), "mask");
+    }
 }
 
 #[test]

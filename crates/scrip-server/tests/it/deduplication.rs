@@ -135,6 +135,42 @@ fn a_tenant_that_deduplicates_by_updating() {
 }
 
 #[test]
+fn an_update_by_deduplication_shows_what_a_reader_may_see() {
+    let settings = Settings {
+        deduplicate_tokens: true,
+        token_deduplication_behavior: DeduplicationBehavior::UpdateExisting,
+        ..Settings::default()
+    };
+    let keys = SHARED.tenant(settings);
+    let mut body = card(&new_number());
+    body["metadata"] = json!({"customer": "7"});
+    let first = SHARED.created(&keys.private, &body);
+    body["metadata"] = json!({"seen": "today"});
+    let ask = || SHARED.ask("POST", "/tokens").key(&keys.public).once("blind").json(&body).send();
+    let expected = json!({
+        "id": first["id"],
+        "type": "card",
+        "tenant_id": first["tenant_id"],
+        "fingerprint": first["fingerprint"],
+        "containers": ["/pci/high/"],
+        "_extras": {"deduplicated": true, "deduplication_behavior": "update_existing"},
+    });
+    assert_eq!(ask().json(), expected);
+    assert_eq!(ask().json(), expected, "and so does its replay");
+    let id = first["id"].as_str().unwrap();
+    let updated = SHARED.get(&keys.private, id).json();
+    assert_eq!(updated["metadata"], json!({"customer": "7", "seen": "today"}));
+
+    // Open data that holds nulls is the same data, not a patch of itself.
+    let open = json!({"type": "token", "data": {"a": null, "b": 1}});
+    let first = SHARED.created(&keys.private, &open);
+    for _ in 0..2 {
+        let again = SHARED.created(&keys.private, &open);
+        assert_eq!((&again["id"], &again["data"]), (&first["id"], &open["data"]));
+    }
+}
+
+#[test]
 fn a_patch_that_would_make_a_duplicate_is_not_applied() {
     let (one, two) = (new_number(), new_number());
     let first = SHARED.created(&ACME.private, &card(&one));

@@ -3,12 +3,16 @@
 use std::{sync::Barrier, time::Duration};
 
 use scrip_core::{
-    permission::{ApplicationKind::Private, Permission::TokenCreate},
+    permission::{
+        ApplicationKind::Private,
+        Permission::{TokenCreate, TokenRead},
+        Transform::{Mask, Reveal},
+    },
     tenant::Settings,
 };
 use serde_json::{Value, json};
 
-use crate::server::{ACME, Reply, SHARED, Server, card, new_number};
+use crate::server::{ACME, Reply, SHARED, Server, card, grant, new_number};
 
 fn create(key: &str, once: &str, body: &Value) -> Reply {
     SHARED.ask("POST", "/tokens").key(key).once(once).json(body).send()
@@ -127,6 +131,42 @@ fn remembered_for_a_day_and_without_data_once_the_token_is_gone() {
     assert!(!replay.text.contains(&number), "{}", replay.text);
     server.clock.advance(Duration::from_secs(24 * 60 * 60 + 1));
     assert_eq!(create("day-2").json()["id"], "day-2", "a day later it is a new request");
+}
+
+#[test]
+fn a_replay_shows_no_more_than_where_the_token_is_now() {
+    let all = [TokenCreate, TokenRead];
+    let rules = vec![grant("/then/", Reveal, &all), grant("/now/", Mask, &all)];
+    let key = SHARED.rules(&ACME.tenant, rules);
+    let body =
+        json!({"type": "social_security_number", "data": "123-45-6789", "containers": ["/then/"]});
+    let ask = || create(&key, "moved-later", &body);
+    let first = ask().json();
+    assert_eq!(first["data"], "123-45-6789");
+    assert_eq!(ask().json(), first);
+    let id = first["id"].as_str().unwrap();
+    SHARED.patch(&ACME.private, id, &json!({"containers": ["/now/"]}));
+    assert_eq!(ask().json()["data"], "XXX-XX-6789");
+    SHARED.patch(&ACME.private, id, &json!({"containers": ["/elsewhere/"]}));
+    ask().refused(403, "token:create");
+}
+
+#[test]
+fn a_remembered_answer_cannot_be_prolonged_in_the_database() {
+    let server = Server::start();
+    let keys = server.tenant(Settings::default());
+    let body = json!({"id": "prolonged", "type": "token", "data": "a-secret"});
+    let ask =
+        || server.ask("POST", "/tokens").key(&keys.private).once("prolonged").json(&body).send();
+    assert_eq!(ask().status, 201);
+    let database = rusqlite::Connection::open(server.database()).unwrap();
+    // Cut off from its token, it has no data.
+    database.execute("UPDATE answers SET token = NULL", []).unwrap();
+    let cut = ask();
+    assert_eq!((cut.status, cut.text.contains("a-secret")), (201, false));
+    // With another date, it does not open.
+    database.execute("UPDATE answers SET created_at = created_at + 1000000", []).unwrap();
+    assert_eq!(ask().status, 500);
 }
 
 #[test]

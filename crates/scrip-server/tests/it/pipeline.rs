@@ -126,6 +126,32 @@ fn a_body_that_never_ends_is_given_up() {
 }
 
 #[test]
+fn a_client_that_says_nothing_is_not_waited_for() {
+    let server = Server::with(|app| app.limits.header_deadline = Duration::from_millis(300));
+    for said in ["", "P", "PRI * HTTP/2.0\r\n", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"] {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.write_all(said.as_bytes()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let mut answer = Vec::new();
+        assert!(stream.read_to_end(&mut answer).is_ok(), "{said:?} is never closed");
+    }
+}
+
+#[test]
+fn large_bodies_share_a_bounded_room() {
+    let server = Server::with(|app| app.body_room = tokio::sync::Semaphore::new(100));
+    let keys = server.tenant(scrip_core::tenant::Settings::default());
+    let create = |bytes: usize| {
+        server.create(&keys.private, &json!({"type": "token", "data": "x".repeat(bytes)}))
+    };
+    assert_eq!(create(60_000).status, 201);
+    assert_eq!(create(90_000).status, 201);
+    let refused = create(150_000);
+    assert_eq!((refused.status, refused.headers["retry-after"].as_str()), (503, "1"));
+    assert_eq!(create(90_000).status, 201, "room is given back");
+}
+
+#[test]
 fn connections_past_the_cap_wait_their_turn() {
     let server = Server::with(|app| app.limits.connections_max = 2);
     let ask = |stream: &mut TcpStream| {

@@ -52,7 +52,7 @@ pub(crate) struct Server {
     root: RootKey,
     pub(crate) address: SocketAddr,
     pub(crate) clock: Arc<MovedClock>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     agent: ureq::Agent,
 }
 
@@ -111,7 +111,11 @@ impl Server {
         let address = listener.local_addr().unwrap();
         runtime.spawn(serve(Arc::clone(&app), listener, std::future::pending()));
         let config = ureq::Agent::config_builder().http_status_as_error(false).build();
-        Self { runtime, app, root, address, clock, _folder: folder, agent: config.into() }
+        Self { runtime, app, root, address, clock, folder, agent: config.into() }
+    }
+
+    pub(crate) fn database(&self) -> std::path::PathBuf {
+        self.folder.path().join("scrip.db")
     }
 
     pub(crate) fn tenant(&self, settings: Settings) -> Keys {

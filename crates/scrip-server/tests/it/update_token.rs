@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::server::{ACME, SHARED, card, new_number};
+use crate::server::{ACME, SHARED, Server, card, new_number};
 
 fn new_card(id: &str) -> Value {
     let mut body = card(&new_number());
@@ -106,6 +106,45 @@ fn a_refused_patch_changes_nothing() {
     let mut after = SHARED.get(&ACME.private, "refused-patch").json();
     after["_extras"] = before["_extras"].clone();
     assert_eq!(after, before);
+}
+
+#[test]
+fn the_types_mask_stays_the_types() {
+    let body = json!({"id": "short-account", "type": "us_bank_account_number", "data": "1234"});
+    assert_eq!(SHARED.created(&ACME.public, &body)["data"], "XXXX");
+    let same = json!({"mask": "{{ data | reveal_last: 4 }}"});
+    assert_eq!(SHARED.patch(&ACME.public, "short-account", &same).json()["data"], "XXXX");
+    let mut given = body.clone();
+    given["id"] = json!("short-account-2");
+    given["mask"] = same["mask"].clone();
+    assert_eq!(SHARED.created(&ACME.public, &given)["data"], "XXXX");
+}
+
+#[test]
+fn patches_do_not_add_up_without_end() {
+    SHARED.created(&ACME.private, &json!({"id": "growing", "type": "token", "data": {}}));
+    let grow = |at: i32| {
+        let patch = json!({"metadata": {format!("k{at}"): "x".repeat(900_000)}});
+        SHARED.patch(&ACME.private, "growing", &patch)
+    };
+    assert_eq!((grow(1).status, grow(2).status), (200, 200));
+    grow(3).refused(400, "data");
+}
+
+#[test]
+fn a_new_token_under_an_old_id_is_not_taken_for_it() {
+    let server = Server::start();
+    let keys = server.tenant(scrip_core::tenant::Settings::default());
+    let revision = || {
+        server.created(&keys.private, &json!({"id": "reused", "type": "token", "data": 1}));
+        let database = rusqlite::Connection::open(server.database()).unwrap();
+        let revision: i64 =
+            database.query_row("SELECT revision FROM tokens", [], |row| row.get(0)).unwrap();
+        assert_eq!(server.ask("DELETE", "/tokens/reused").key(&keys.private).send().status, 204);
+        revision
+    };
+    let (one, two) = (revision(), revision());
+    assert!(one > 0 && two > 0 && one.abs_diff(two) > 1_000_000, "{one} {two}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension, named_params};
 use scrip_core::{
     answer::AnswerRecord,
     audit::AuditRecord,
+    container::Containers,
     id::{TenantId, TokenId},
     store::{AskedAnswer, StoreError, StoredAnswer},
     time::Timestamp,
@@ -53,8 +54,10 @@ pub(super) fn insert_answer(
 
 const FIND_ANSWER: &str = "
 -- find_answer
-SELECT head, CASE WHEN tokens.expires_at IS NULL OR tokens.expires_at > :now THEN answers.data END
-FROM answers LEFT JOIN tokens ON tokens.seq = answers.token
+SELECT answers.head, answers.created_at, tokens.containers,
+    CASE WHEN tokens.seq IS NOT NULL THEN answers.data END
+FROM answers LEFT JOIN tokens ON tokens.seq = answers.token AND tokens.tenant = answers.tenant
+    AND (tokens.expires_at IS NULL OR tokens.expires_at > :now)
 WHERE answers.digest = :digest AND answers.tenant = :tenant AND answers.created_at > :since";
 
 pub(super) fn find_answer(
@@ -69,14 +72,20 @@ pub(super) fn find_answer(
         ":since": asked.since.unix_ms,
     };
     let answer = statement.query_row(parameters, |row| {
-        let data: Option<Vec<u8>> = row.get(1)?;
-        Ok(StoredAnswer {
+        let (containers, data): (Option<String>, Option<Vec<u8>>) = (row.get(2)?, row.get(3)?);
+        let answer = StoredAnswer {
             digest: asked.digest,
+            created_at: Timestamp { unix_ms: row.get(1)? },
+            containers: None,
             head: Sealed::from_stored(row.get(0)?),
             data: data.map(Sealed::from_stored),
-        })
+        };
+        Ok((containers, answer))
     });
-    answer.optional().map_err(fault)
+    let Some((containers, answer)) = answer.optional().map_err(fault)? else { return Ok(None) };
+    let containers = containers.map(|it| Containers::parse(it.split(','))).transpose();
+    let corrupt = |_| StoreError::Corrupt("a token's row is not one of ours");
+    Ok(Some(StoredAnswer { containers: containers.map_err(corrupt)?, ..answer }))
 }
 
 /// Answers lie in the order of their making, so the old ones are found at the front.

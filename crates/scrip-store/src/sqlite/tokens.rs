@@ -62,7 +62,15 @@ fn find_duplicate(
         ":id": own_id,
         ":now": now.unix_ms,
     };
-    first_token(connection, FIND_DUPLICATE, parameters)
+    let found = first_token(connection, FIND_DUPLICATE, parameters)?;
+    // The column that was compared is only a helper of the index; the containers are what counts.
+    let same = |it: &StoredToken| it.record.containers.set_text() == token.containers.set_text();
+    match found {
+        Some((_, found)) if !same(&found) => {
+            Err(StoreError::Corrupt("a token's row is filed under other containers"))
+        }
+        found => Ok(found),
+    }
 }
 
 fn first_token(

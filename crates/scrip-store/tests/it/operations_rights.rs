@@ -124,11 +124,12 @@ async fn an_expression_is_not_a_way_to_read(world: World) {
             None => drop(outcome.unwrap()),
         }
     }
-    // A caller that sees it by any way at all learns nothing new.
+    // To use a token elsewhere is not to see it.
     let user = [TOKENS, &[Permission::TokenUse]].concat();
     let user = world.caller(&tenant, plain(&user)).await;
     let (patch, _) = changes().swap_remove(0);
-    update(&world.vault, &user, &id, patch).await.unwrap();
+    let outcome = update(&world.vault, &user, &id, patch).await;
+    assert!(matches!(refusal(outcome), Refusal::NeedsReveal(_)));
 }
 
 async fn who_may_reveal_may_change_expressions(world: World) {
