@@ -77,8 +77,19 @@ struct Data {
     masked: Option<Value>,
 }
 
+/// The answer to remember of an outcome; nothing when it cannot be sealed, which then fails too.
+pub(crate) fn remembered(
+    permit: &Permit,
+    digest: [u8; 32],
+    written: &Written,
+    render: fn(&Written) -> Rendered,
+    now: Timestamp,
+) -> Option<AnswerRecord> {
+    seal_answer(permit, digest, render(written), written, now).ok()
+}
+
 /// Seals an answer under the claim that its request holds.
-pub(crate) fn seal_answer(
+fn seal_answer(
     permit: &Permit,
     digest: [u8; 32],
     rendered: Rendered,

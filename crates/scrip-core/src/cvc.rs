@@ -1,11 +1,16 @@
 //! The card verification code: kept apart from the card, under a key that dies.
 
 use scrip_seal::{EpochKeys, OpenEpoch, Place, Sealed, Secret};
+use serde_json::Value;
 
 use crate::{
+    Vault,
+    caller::Caller,
     error::Error,
     id::{TenantId, TokenId},
+    plain::Plain,
     time::Timestamp,
+    token_type::TokenType,
 };
 
 /// A code between parse and seal, or between open and answer. Cannot be printed.
@@ -65,4 +70,29 @@ impl CvcRecord {
 fn place(tenant: TenantId, token: &TokenId, expires_at: Timestamp) -> Place {
     let tenant = tenant.0.as_bytes();
     Place::new("token.cvc").bytes(tenant).text(token.as_str()).number(expires_at.unix_ms)
+}
+
+/// From here on the data has no cvc.
+pub(crate) fn take_cvc(token_type: TokenType, data: &mut Plain) -> Option<Cvc> {
+    if !token_type.has_cvc() {
+        return None;
+    }
+    match data.expose_mut().as_object_mut()?.remove("cvc")? {
+        Value::String(text) => Some(Cvc::new(text)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            None
+        }
+    }
+}
+
+/// Seals a code that was just given: its time runs from now.
+pub(crate) fn seal_cvc(
+    vault: &Vault,
+    caller: &Caller,
+    cvc: &Cvc,
+    token: &TokenId,
+    now: Timestamp,
+) -> CvcRecord {
+    let tenant = caller.tenant();
+    cvc.seal(&vault.epochs, tenant.id, token, now.after(tenant.settings.cvc_retention()))
 }

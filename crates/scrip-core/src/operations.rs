@@ -7,3 +7,22 @@ pub mod create_token;
 pub mod delete_token;
 pub mod get_token;
 pub mod update_token;
+
+use crate::{
+    caller::Caller,
+    error::{Error, FieldError},
+    store::Deduplicate,
+    time::Timestamp,
+};
+
+fn check_expiry(expires_at: Option<Timestamp>, now: Timestamp) -> Result<(), Error> {
+    if expires_at.is_some_and(|it| it <= now) {
+        return Err(FieldError::new("expires_at", "must be in the future").into());
+    }
+    Ok(())
+}
+
+fn deduplicate(caller: &Caller, asked: Option<bool>, fingerprinted: bool) -> Deduplicate {
+    let wanted = asked.unwrap_or(caller.tenant().settings.deduplicate_tokens);
+    if wanted && fingerprinted { Deduplicate::Yes } else { Deduplicate::No }
+}

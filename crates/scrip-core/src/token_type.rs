@@ -103,6 +103,12 @@ impl TokenType {
         self.defaults().mask.as_ref().map(|(source, _)| source)
     }
 
+    /// A mask that says what the type assumes is not one's own: only the type's hides all where it would
+    /// hide nothing.
+    pub(crate) fn own_mask(self, mask: Value) -> Option<Value> {
+        (!mask.is_null() && Some(&mask) != self.default_mask()).then_some(mask)
+    }
+
     pub(crate) fn default_mask_template(self) -> Option<&'static Template> {
         self.defaults().mask.as_ref().map(|(_, template)| template)
     }

@@ -4,20 +4,20 @@ use scrip_seal::Sealed;
 
 use crate::{
     Vault,
-    answer::{AnswerRecord, Remember, seal_answer},
+    answer::{Remember, remembered},
     audit::{AuditRecord, Operation},
     body::Body,
     caller::{Caller, Permit},
     container::Containers,
-    cvc::Cvc,
+    cvc::{Cvc, seal_cvc, take_cvc},
     error::{Error, FieldError},
     expressions::{evaluate, token_id},
     id::TokenId,
-    operations::update_token::{own_mask, take_cvc, update_existing},
+    operations::{check_expiry, deduplicate, update_token::update_existing},
     permission::Permission,
     plain::Plain,
     reveal::{Audience, reveal_found, show},
-    store::{Deduplicate, InsertToken, Inserted, Render, StoredToken, TokenRecord},
+    store::{InsertToken, Inserted, Render, StoredToken, TokenRecord},
     tenant::DeduplicationBehavior::{self, ReadExisting, UpdateExisting},
     time::Timestamp,
     token::{NewToken, TokenPatch, TokenSource, Written},
@@ -48,7 +48,7 @@ pub async fn create_token(
     };
     let body = Body {
         data,
-        mask: new.mask.take().and_then(|it| own_mask(token_type, it)),
+        mask: new.mask.take().and_then(|it| token_type.own_mask(it)),
         metadata: new.metadata.take(),
         search_indexes: new.search_indexes.take(),
         fingerprint_expression: new.fingerprint_expression.take(),
@@ -168,16 +168,6 @@ fn found_written(
     Ok(Written { token, deduplicated: Some(ReadExisting) })
 }
 
-pub(crate) fn remembered(
-    permit: &Permit,
-    digest: [u8; 32],
-    written: &Written,
-    render: fn(&Written) -> crate::answer::Rendered,
-    now: Timestamp,
-) -> Option<AnswerRecord> {
-    seal_answer(permit, digest, render(written), written, now).ok()
-}
-
 fn source(new: &mut NewToken) -> Result<(TokenType, Plain), Error> {
     match std::mem::replace(&mut new.source, TokenSource::Intent(String::new())) {
         TokenSource::Data { token_type, data } => Ok((token_type, data)),
@@ -210,31 +200,4 @@ fn existing_patch(
         deduplicate: Some(false),
         expires_at: new.expires_at.map(Some),
     }
-}
-
-pub(crate) fn seal_cvc(
-    vault: &Vault,
-    caller: &Caller,
-    cvc: &Cvc,
-    token: &TokenId,
-    now: Timestamp,
-) -> crate::cvc::CvcRecord {
-    let tenant = caller.tenant();
-    cvc.seal(&vault.epochs, tenant.id, token, now.after(tenant.settings.cvc_retention()))
-}
-
-pub(crate) fn check_expiry(expires_at: Option<Timestamp>, now: Timestamp) -> Result<(), Error> {
-    if expires_at.is_some_and(|it| it <= now) {
-        return Err(FieldError::new("expires_at", "must be in the future").into());
-    }
-    Ok(())
-}
-
-pub(crate) fn deduplicate(
-    caller: &Caller,
-    asked: Option<bool>,
-    fingerprinted: bool,
-) -> Deduplicate {
-    let wanted = asked.unwrap_or(caller.tenant().settings.deduplicate_tokens);
-    if wanted && fingerprinted { Deduplicate::Yes } else { Deduplicate::No }
 }

@@ -4,16 +4,16 @@ use serde_json::Value;
 
 use crate::{
     Vault,
-    answer::Remember,
+    answer::{Remember, remembered},
     audit::{AuditRecord, Operation},
     body::Body,
     caller::{Caller, Permit},
     container::Containers,
-    cvc::Cvc,
+    cvc::{Cvc, seal_cvc, take_cvc},
     error::{Error, FieldError, Refusal},
     expressions::{evaluate, names_secret},
     id::TokenId,
-    operations::create_token::{check_expiry, deduplicate, remembered, seal_cvc},
+    operations::{check_expiry, deduplicate},
     permission::{Permission, Transform},
     plain::Plain,
     reveal::{Audience, reveal_found, show},
@@ -302,12 +302,6 @@ fn effective_mask(token_type: TokenType, body: &Body) -> Value {
     body.mask.clone().unwrap_or_else(assumed)
 }
 
-/// A mask that says what the type assumes is not one's own: only the type's hides all where it would
-/// hide nothing.
-pub(crate) fn own_mask(token_type: TokenType, mask: Value) -> Option<Value> {
-    (!mask.is_null() && Some(&mask) != token_type.default_mask()).then_some(mask)
-}
-
 /// Whether the patch spoke of the cvc, and the code it gave.
 fn patch_data(
     token_type: TokenType,
@@ -323,19 +317,6 @@ fn patch_data(
     Ok((spoken, take_cvc(token_type, data)))
 }
 
-/// From here on the data has no cvc.
-pub(crate) fn take_cvc(token_type: TokenType, data: &mut Plain) -> Option<Cvc> {
-    if !token_type.has_cvc() {
-        return None;
-    }
-    match data.expose_mut().as_object_mut()?.remove("cvc")? {
-        Value::String(text) => Some(Cvc::new(text)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            None
-        }
-    }
-}
-
 fn patch_attributes(
     token_type: TokenType,
     body: &mut Body,
@@ -344,7 +325,7 @@ fn patch_attributes(
     if let Some(it) = &patch.mask {
         let mut mask = effective_mask(token_type, body);
         json_patch::merge(&mut mask, it);
-        body.mask = own_mask(token_type, mask);
+        body.mask = token_type.own_mask(mask);
     }
     if let Some(it) = &patch.metadata {
         let mut metadata = serde_json::json!(body.metadata);

@@ -24,7 +24,7 @@ pub(crate) fn create(asked: Asked) -> Handling {
         let new = token::parse_new(wire::json::read(&asked.body)?)?;
         let remember = asked.claim.map(|claim| Remember { claim, render: token::created });
         let written = create_token(&asked.app.vault, &asked.caller, new, remember).await?;
-        Ok(answer::written(token::created(&written), written))
+        Ok(answer::token(token::created(&written), written.token))
     })
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn update(asked: Asked) -> Handling {
         let patch = token::parse_patch(wire::json::read(&asked.body)?)?;
         let remember = asked.claim.map(|claim| Remember { claim, render: token::updated });
         let written = update_token(&asked.app.vault, &asked.caller, &id, patch, remember).await?;
-        Ok(answer::written(token::updated(&written), written))
+        Ok(answer::token(token::updated(&written), written.token))
     })
 }
 

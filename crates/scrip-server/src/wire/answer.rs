@@ -10,7 +10,7 @@ use scrip_core::{
     answer::Rendered,
     cvc::Cvc,
     plain::Plain,
-    token::{Shown, TokenView, Written},
+    token::{Shown, TokenView},
 };
 
 pub(crate) fn json(status: u16, body: String) -> Response {
@@ -19,10 +19,6 @@ pub(crate) fn json(status: u16, body: String) -> Response {
     let form = HeaderValue::from_static("application/json; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, form);
     response
-}
-
-pub(crate) fn written(rendered: Rendered, written: Written) -> Response {
-    token(rendered, written.token)
 }
 
 pub(crate) fn token(rendered: Rendered, token: TokenView) -> Response {
