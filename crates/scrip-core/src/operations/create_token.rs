@@ -14,7 +14,7 @@ use crate::{
     expressions::{evaluate, token_id},
     id::TokenId,
     operations::{check_expiry, deduplicate, update_token::update_existing},
-    permission::Permission,
+    permission::{Permission, Transform},
     plain::Plain,
     reveal::{Audience, reveal_found, show},
     store::{InsertToken, Inserted, Render, StoredToken, TokenRecord},
@@ -73,8 +73,8 @@ pub async fn create_token(
         body: Sealed::from_stored(Vec::new()),
     };
     record.body = body.seal(caller.tenant(), &record)?;
-    let cvc = cvc.map(|it| seal_cvc(vault, caller, &it, &record.id, now));
-    let creation = Creation { token: StoredToken { record, cvc }, behavior, now };
+    let sealed_cvc = cvc.as_ref().map(|it| seal_cvc(vault, caller, it, &record.id, now));
+    let creation = Creation { token: StoredToken { record, cvc: sealed_cvc }, behavior, now };
 
     let audit = AuditRecord::new(Operation::CreateToken, caller, now);
     let render = remember.as_ref().map(|it| creation.render(&permit, &body, it)).transpose()?;
@@ -82,7 +82,7 @@ pub async fn create_token(
     let insert = InsertToken { token, indexes: evaluated.indexes, deduplicate, audit, render };
     let shown_by = permit.again()?;
     match vault.store.insert_token(permit, insert).await? {
-        Inserted::New => creation.written(vault, &shown_by, body),
+        Inserted::New => creation.written(vault, &shown_by, (body, cvc)),
         Inserted::IdTaken => Err(Error::Conflict { reason: "a token with this id exists" }),
         Inserted::Existing(found) => match creation.becomes(caller, &found) {
             ReadExisting => found_written(&shown_by, &found, creation.audience(vault)),
@@ -115,8 +115,20 @@ impl Creation {
         Audience::Caller { epochs: &vault.epochs, now: self.now }
     }
 
-    fn written(self, vault: &Vault, permit: &Permit, body: Body) -> Result<Written, Error> {
-        let token = show(permit, &self.token, body, self.audience(vault))?;
+    /// The code is at hand, and need not be opened again.
+    fn written(
+        mut self,
+        vault: &Vault,
+        permit: &Permit,
+        (body, cvc): (Body, Option<Cvc>),
+    ) -> Result<Written, Error> {
+        self.token.cvc = None;
+        let mut token = show(permit, &self.token, body, self.audience(vault))?;
+        if let Some(detail) = &mut token.detail
+            && permit.transform() == Transform::Reveal
+        {
+            detail.shown.cvc = cvc;
+        }
         Ok(Written { token, deduplicated: None })
     }
 

@@ -1,6 +1,6 @@
 //! Remembered answers and audit records: what commits beside an effect.
 
-use rusqlite::{Connection, OptionalExtension, named_params};
+use rusqlite::{Connection, OptionalExtension, named_params, params};
 use scrip_core::{
     answer::AnswerRecord,
     audit::AuditRecord,
@@ -108,7 +108,7 @@ pub(super) fn forget_answers(
 const INSERT_AUDIT: &str = "
 -- insert_audit
 INSERT INTO audit (tenant, at, actor, operation, entity, outcome, trace, address)
-VALUES (:tenant, :at, :actor, :operation, :entity, :outcome, :trace, :address)";
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 
 pub(super) fn insert_audit(
     connection: &Connection,
@@ -120,16 +120,16 @@ pub(super) fn insert_audit(
     connection
         .prepare_cached(INSERT_AUDIT)
         .and_then(|mut it| {
-            it.execute(named_params! {
-                ":tenant": tenant.0.as_bytes(),
-                ":at": audit.at.unix_ms,
-                ":actor": audit.actor.0.as_bytes(),
-                ":operation": audit.operation.as_str(),
-                ":entity": entity.as_str(),
-                ":outcome": outcome,
-                ":trace": &*audit.trace,
-                ":address": audit.address.to_string(),
-            })
+            it.execute(params![
+                tenant.0.as_bytes(),
+                audit.at.unix_ms,
+                audit.actor.0.as_bytes(),
+                audit.operation.as_str(),
+                entity.as_str(),
+                outcome,
+                &*audit.trace,
+                audit.address.to_string(),
+            ])
         })
         .map(drop)
         .map_err(fault)

@@ -1,6 +1,6 @@
 //! Tokens: each function is the work of one transaction.
 
-use rusqlite::{Connection, ErrorCode, Params, named_params};
+use rusqlite::{Connection, ErrorCode, Params, named_params, params};
 use scrip_core::{
     cvc::CvcRecord,
     id::{TenantId, TokenId},
@@ -117,8 +117,7 @@ const INSERT_TOKEN: &str = "
 -- insert_token
 INSERT INTO tokens (tenant, id, type, fingerprint, containers, container_set, created_by,
     created_at, expires_at, revision, body)
-VALUES (:tenant, :id, :type, :fingerprint, :containers, :container_set, :created_by,
-    :created_at, :expires_at, :revision, :body)";
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
 
 const DELETE_EXPIRED: &str = "
 -- delete_expired
@@ -132,20 +131,20 @@ fn insert_row(
     now: Timestamp,
 ) -> Result<Option<i64>, StoreError> {
     let insert = || {
-        let containers = token.containers.text();
-        connection.prepare_cached(INSERT_TOKEN)?.insert(named_params! {
-            ":tenant": tenant.0.as_bytes(),
-            ":id": token.id.as_str(),
-            ":type": token.token_type.as_str(),
-            ":fingerprint": token.fingerprint.map(|it| it.0),
-            ":containers": containers,
-            ":container_set": token.containers.set_text(),
-            ":created_by": token.created_by.0.as_bytes(),
-            ":created_at": token.created_at.unix_ms,
-            ":expires_at": token.expires_at.map(|it| it.unix_ms),
-            ":revision": token.revision,
-            ":body": token.body.as_bytes(),
-        })
+        // By position: this is the hot one, and every name would be looked up.
+        connection.prepare_cached(INSERT_TOKEN)?.insert(params![
+            tenant.0.as_bytes(),
+            token.id.as_str(),
+            token.token_type.as_str(),
+            token.fingerprint.map(|it| it.0),
+            token.containers.text(),
+            token.containers.set_text(),
+            token.created_by.0.as_bytes(),
+            token.created_at.unix_ms,
+            token.expires_at.map(|it| it.unix_ms),
+            token.revision,
+            token.body.as_bytes(),
+        ])
     };
     let is_taken =
         |error: &rusqlite::Error| error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation);
@@ -165,7 +164,7 @@ fn insert_row(
 
 const INSERT_CVC: &str = "
 -- insert_cvc
-INSERT OR REPLACE INTO cvcs (token, expires_at, sealed) VALUES (:token, :expires_at, :sealed)";
+INSERT OR REPLACE INTO cvcs (token, expires_at, sealed) VALUES (?1, ?2, ?3)";
 
 fn insert_cvc(
     connection: &Connection,
@@ -173,9 +172,7 @@ fn insert_cvc(
     cvc: Option<&CvcRecord>,
 ) -> Result<(), StoreError> {
     let Some(cvc) = cvc else { return Ok(()) };
-    let parameters = named_params! {
-        ":token": seq, ":expires_at": cvc.expires_at.unix_ms, ":sealed": cvc.sealed.as_bytes(),
-    };
+    let parameters = (seq, cvc.expires_at.unix_ms, cvc.sealed.as_bytes());
     execute(connection, INSERT_CVC, parameters).map(drop)
 }
 
