@@ -18,6 +18,14 @@ fn deduplicated(number: &str) -> Value {
     body
 }
 
+fn updating() -> Settings {
+    Settings {
+        deduplicate_tokens: true,
+        token_deduplication_behavior: DeduplicationBehavior::UpdateExisting,
+        ..Settings::default()
+    }
+}
+
 #[test]
 fn the_existing_token_comes_back() {
     let number = new_number();
@@ -93,12 +101,7 @@ fn sixty_four_at_once_leave_one_token() {
 
 #[test]
 fn a_tenant_that_deduplicates_by_updating() {
-    let settings = Settings {
-        deduplicate_tokens: true,
-        token_deduplication_behavior: DeduplicationBehavior::UpdateExisting,
-        ..Settings::default()
-    };
-    let keys = SHARED.tenant(settings);
+    let keys = SHARED.tenant(updating());
     let number = new_number();
     let first = SHARED.created(&keys.private, &card(&number));
     let mut again = card(&number);
@@ -136,12 +139,7 @@ fn a_tenant_that_deduplicates_by_updating() {
 
 #[test]
 fn an_update_by_deduplication_shows_what_a_reader_may_see() {
-    let settings = Settings {
-        deduplicate_tokens: true,
-        token_deduplication_behavior: DeduplicationBehavior::UpdateExisting,
-        ..Settings::default()
-    };
-    let keys = SHARED.tenant(settings);
+    let keys = SHARED.tenant(updating());
     let mut body = card(&new_number());
     body["metadata"] = json!({"customer": "7"});
     let first = SHARED.created(&keys.private, &body);
