@@ -16,10 +16,10 @@ pub struct App {
     pub body_room: Semaphore,
 }
 
-/// Bodies up to this size are not counted: all connections together hold no more of them than
-/// [`LARGE_BODIES_KIB`] allows of the others.
+/// Bodies up to this size are not counted. What is read of a body takes up to twenty times its size
+/// in memory, so the larger ones share a room.
 pub const SMALL_BODY_BYTES: usize = 64 * 1024;
-const LARGE_BODIES_KIB: usize = 256 * 1024;
+const LARGE_BODIES_KIB: usize = 64 * 1024;
 
 impl App {
     #[must_use]
