@@ -22,7 +22,7 @@ use crate::{
     figures::Figures,
 };
 
-const SCHEMA: &str = include_str!("../../crates/scrip-store/src/sqlite/migrations/0001.sql");
+const SCHEMA: &str = include_str!("../../crates/scrip-store/src/sqlite/migrations/0002.sql");
 
 /// Those of the engine's writer.
 const SETTINGS: &str = "

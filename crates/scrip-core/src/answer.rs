@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    caller::{Caller, Permit},
+    access::Subject,
+    caller::{Caller, Needs, Permit},
     container::Containers,
     error::Error,
+    id::TokenId,
     permission::{Permission, Transform},
     plain::Plain,
     store::{Claim, StoredAnswer},
@@ -56,10 +58,17 @@ pub struct Replay {
 #[derive(Serialize, Deserialize)]
 struct Head {
     status: u16,
-    permission: String,
+    /// Nothing when a key of the right kind was all that was needed.
+    permission: Option<String>,
     /// What the answer shows beyond what that permission lets one see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     also: Option<String>,
-    containers: String,
+    /// Nothing when it is not about a token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    containers: Option<String>,
+    /// The token, for a session whose rules may be about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
     body: String,
 }
 
@@ -102,9 +111,10 @@ fn seal_answer(
     let also = (written.deduplicated.is_some() && shown.is_some()).then_some(Permission::TokenRead);
     let head = Head {
         status: rendered.status,
-        permission: permit.permission().as_str().to_owned(),
+        permission: Some(permit.permission().as_str().to_owned()),
         also: also.map(|it| it.as_str().to_owned()),
-        containers: permit.containers().text(),
+        containers: Some(permit.containers().text()),
+        id: permit.id().map(|it| it.as_str().to_owned()),
         body: rendered.body,
     };
     let seal = |part, bytes: Vec<u8>| {
@@ -124,6 +134,26 @@ fn seal_answer(
     Ok(AnswerRecord { digest, created_at: now, head, data })
 }
 
+/// The answer to something that is not about a token, sealed under the claim of its request.
+pub(crate) fn seal_plain_answer(
+    caller: &Caller,
+    digest: [u8; 32],
+    rendered: Rendered,
+    needs: Needs,
+    now: Timestamp,
+) -> Result<AnswerRecord, Error> {
+    let permission = match needs {
+        Needs::Permission(permission) => Some(permission.as_str().to_owned()),
+        Needs::Key | Needs::Kind(_) => None,
+    };
+    let Rendered { status, body } = rendered;
+    let head = Head { status, permission, also: None, containers: None, id: None, body };
+    let place = place(caller, "head", &digest, now);
+    let head = Secret::new(json_bytes(&head)?);
+    let head = caller.tenant().keys.seal(Purpose::Answer, &place, &head);
+    Ok(AnswerRecord { digest, created_at: now, head, data: None })
+}
+
 /// Opens a remembered answer for a caller that must still hold the permission, and shows its data
 /// at the weaker of the transforms then and now.
 pub(crate) fn open_answer(caller: &Caller, answer: &StoredAnswer) -> Result<Replay, Error> {
@@ -133,17 +163,28 @@ pub(crate) fn open_answer(caller: &Caller, answer: &StoredAnswer) -> Result<Repl
         keys.open(Purpose::Answer, &place, sealed)
     };
     let head: Head = from_json(&open("head", &answer.head)?)?;
-    let containers = Containers::parse(head.containers.split(',')).map_err(|_| unreadable())?;
-    let allowed = |permission: &str| -> Result<Transform, Error> {
-        let permission = Permission::parse(permission).ok_or_else(unreadable)?;
-        let then = caller.permit(permission, &containers)?.transform();
+    let permission = |text: &str| Permission::parse(text).ok_or_else(unreadable);
+    let asked = head.permission.as_deref().map(permission).transpose()?;
+    let (asked, containers) = match (asked, &head.containers) {
+        (Some(asked), Some(containers)) => (asked, containers),
+        // Not about a token: the caller must still be what it was then.
+        (asked, _) => {
+            asked.map(|it| caller.meets(Needs::Permission(it))).transpose()?;
+            return Ok(Replay { status: head.status, body: head.body, data: None });
+        }
+    };
+    let containers = Containers::parse(containers.split(',')).map_err(|_| unreadable())?;
+    let id = head.id.as_deref().map(TokenId::parse).transpose().map_err(|_| unreadable())?;
+    let allowed = |permission: Permission| -> Result<Transform, Error> {
+        let subject = |containers| Subject { containers, id: id.as_ref() };
+        let then = caller.permit(permission, subject(&containers))?.transform();
         // The token may have moved since: what its caller sees there counts too.
-        let moved = answer.containers.as_ref().map(|it| caller.permit(permission, it));
+        let moved = answer.containers.as_ref().map(|it| caller.permit(permission, subject(it)));
         Ok(moved.transpose()?.map_or(then, |it| it.transform().min(then)))
     };
-    let mut now = allowed(&head.permission)?;
+    let mut now = allowed(asked)?;
     if let Some(also) = &head.also {
-        now = now.min(allowed(also)?);
+        now = now.min(allowed(permission(also)?)?);
     }
 
     let data = match &answer.data {

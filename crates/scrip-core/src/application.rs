@@ -1,40 +1,28 @@
 //! Applications and their keys, as the store keeps them.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use scrip_seal::Place;
+use zeroize::Zeroizing;
 
 use crate::{
-    container::Container,
+    access::AccessPolicy,
+    error::FieldError,
     id::{ApiKeyId, ApplicationId, TenantId},
-    permission::{ApplicationKind, Permission, Permissions, Transform},
+    permission::ApplicationKind,
+    policy::{Policy, Stamp},
     tenant::TenantKind,
-    time::Timestamp,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApplicationRecord {
     pub id: ApplicationId,
     pub tenant: TenantId,
-    pub name: String,
+    pub name: Name,
     pub kind: ApplicationKind,
     pub access: AccessPolicy,
-    pub created_at: Timestamp,
-}
-
-/// What an application was granted: plain permissions, rules, or both.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AccessPolicy {
-    pub permissions: Permissions,
-    pub rules: Vec<AccessRule>,
-}
-
-/// Permissions within a container, and how much of a token they show there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AccessRule {
-    pub description: String,
-    pub priority: i64,
-    pub container: Container,
-    pub transform: Transform,
-    pub permissions: Permissions,
+    pub created: Stamp,
+    pub modified: Option<Stamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,79 +32,130 @@ pub struct ApiKeyRecord {
     pub application: ApplicationId,
     /// The key itself is shown once and never stored.
     pub digest: [u8; 32],
-    pub created_at: Timestamp,
+    pub created: Stamp,
 }
 
-/// The text of a new key: `key_test_us_pvt_` and 192 bits of chance.
+/// An application with its keys, as its tenant knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Application {
+    pub record: ApplicationRecord,
+    /// The oldest first.
+    pub api_keys: Vec<ApiKeyRecord>,
+}
+
+/// What a person calls a tenant or an application.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name(String);
+
+const NAME_CHARS_MAX: usize = 200;
+
+impl Name {
+    /// # Errors
+    /// It is empty, too long, or would break a line.
+    pub fn parse(text: &str) -> Result<Self, FieldError> {
+        let text = text.trim();
+        if text.is_empty() || text.chars().count() > NAME_CHARS_MAX {
+            return Err(FieldError::new("name", "must have 1 to 200 characters"));
+        }
+        if text.chars().any(char::is_control) {
+            return Err(FieldError::new("name", "must have no control character"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Policy for ApplicationRecord {
+    fn place(&self) -> Place {
+        let place = Place::new("policy.application")
+            .bytes(self.id.0.as_bytes())
+            .bytes(self.tenant.0.as_bytes())
+            .text(self.name.as_str())
+            .text(self.kind.as_str())
+            .text(&self.access.to_text());
+        Stamp::bind(place, &[Some(self.created), self.modified])
+    }
+}
+
+impl Policy for ApiKeyRecord {
+    fn place(&self) -> Place {
+        let place = Place::new("policy.api-key")
+            .bytes(self.id.0.as_bytes())
+            .bytes(self.tenant.0.as_bytes())
+            .bytes(self.application.0.as_bytes())
+            .bytes(&self.digest);
+        Stamp::bind(place, &[Some(self.created)])
+    }
+}
+
+/// The text of a key. It cannot be printed by accident, and is wiped when dropped.
+#[derive(Clone)]
+pub struct ApiKeyText(Zeroizing<String>);
+
+const API_KEY_BYTES: std::ops::RangeInclusive<usize> = 20..=256;
+
+impl ApiKeyText {
+    /// A new one: `key_test_us_pvt_` and 195 bits of chance.
+    #[must_use]
+    pub fn new(tenant: TenantKind, mark: &str, chance: fn(&mut [u8])) -> Self {
+        let text = format!("key_{}_us_{mark}_{}", tenant.key_mark(), random_text(chance));
+        Self(Zeroizing::new(text))
+    }
+
+    /// A key that was made elsewhere.
+    ///
+    /// # Errors
+    /// It is too short to be hard to guess, or cannot stand in a header.
+    pub fn parse(text: &str) -> Result<Self, FieldError> {
+        let text = text.trim();
+        if !API_KEY_BYTES.contains(&text.len()) {
+            return Err(FieldError::new("key", "must have 20 to 256 characters"));
+        }
+        if !text.bytes().all(|it| it.is_ascii_graphic()) {
+            return Err(FieldError::new("key", "must have letters, digits and signs only"));
+        }
+        Ok(Self(Zeroizing::new(text.to_owned())))
+    }
+
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it was made before keys told their tenant's kind.
+    #[must_use]
+    pub fn is_legacy(text: &str) -> bool {
+        !text.contains("_prod_") && !text.contains("_test_")
+    }
+
+    /// Whether it looks like a session's. Only the store knows.
+    #[must_use]
+    pub fn is_of_session(text: &str) -> bool {
+        text.starts_with("key_") && text.split('_').nth(3) == Some(SESSION_MARK)
+    }
+}
+
+impl fmt::Debug for ApiKeyText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ApiKeyText")
+    }
+}
+
+/// What the text of a session's key has where an application's has its kind.
+pub const SESSION_MARK: &str = "ses";
+
+/// 195 bits of chance, in letters and digits that cannot be taken for one another.
 #[must_use]
-pub fn new_api_key(tenant: TenantKind, kind: ApplicationKind, chance: fn(&mut [u8])) -> String {
+pub fn random_text(chance: fn(&mut [u8])) -> String {
     const LETTERS: &[u8; 32] = b"ABCDEFGHJKMNPQRSTVWXYZ0123456789";
     let mut bytes = [0; 39];
     chance(&mut bytes);
     let letter = |byte: &u8| LETTERS.get(usize::from(byte % 32)).copied().map(char::from);
-    let random: String = bytes.iter().filter_map(letter).collect();
-    format!("key_{}_us_{}_{random}", tenant.as_str(), kind.key_mark())
-}
-
-/// The text form of an access policy, the same in every engine.
-#[derive(Serialize, Deserialize)]
-struct StoredPolicy {
-    permissions: Vec<String>,
-    rules: Vec<StoredRule>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredRule {
-    description: String,
-    priority: i64,
-    container: String,
-    transform: String,
-    permissions: Vec<String>,
-}
-
-fn names(permissions: Permissions) -> Vec<String> {
-    permissions.iter().map(|it| it.as_str().to_owned()).collect()
-}
-
-fn permissions(names: &[String]) -> Option<Permissions> {
-    names.iter().map(|it| Permission::parse(it)).collect()
-}
-
-impl AccessPolicy {
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        let rule = |rule: &AccessRule| StoredRule {
-            description: rule.description.clone(),
-            priority: rule.priority,
-            container: rule.container.as_str().to_owned(),
-            transform: rule.transform.as_str().to_owned(),
-            permissions: names(rule.permissions),
-        };
-        let stored = StoredPolicy {
-            permissions: names(self.permissions),
-            rules: self.rules.iter().map(rule).collect(),
-        };
-        serde_json::to_string(&stored).unwrap_or_default()
-    }
-
-    /// Nothing when the text is not one that [`AccessPolicy::to_text`] wrote.
-    #[must_use]
-    pub fn from_text(text: &str) -> Option<Self> {
-        let stored: StoredPolicy = serde_json::from_str(text).ok()?;
-        let rule = |rule: StoredRule| {
-            Some(AccessRule {
-                description: rule.description,
-                priority: rule.priority,
-                container: Container::parse(&rule.container).ok()?,
-                transform: Transform::parse(&rule.transform)?,
-                permissions: permissions(&rule.permissions)?,
-            })
-        };
-        Some(Self {
-            permissions: permissions(&stored.permissions)?,
-            rules: stored.rules.into_iter().map(rule).collect::<Option<_>>()?,
-        })
-    }
+    bytes.iter().filter_map(letter).collect()
 }
 
 #[cfg(test)]
@@ -124,26 +163,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn policies_are_read_back() {
-        let policy = AccessPolicy {
-            permissions: Permissions::of(&[Permission::TokenCreate]),
-            rules: vec![AccessRule {
-                description: "cards".to_owned(),
-                priority: 3,
-                container: Container::parse("/pci/").unwrap(),
-                transform: Transform::Reveal,
-                permissions: Permissions::of(&[Permission::TokenRead, Permission::TokenUse]),
-            }],
-        };
-        assert_eq!(AccessPolicy::from_text(&policy.to_text()), Some(policy));
-        assert_eq!(AccessPolicy::from_text("{}"), None);
+    fn keys_tell_their_kind_and_hold_chance() {
+        let mark = ApplicationKind::Public.key_mark();
+        let key = || ApiKeyText::new(TenantKind::Test, mark, scrip_seal::fill_random);
+        assert!(key().expose().starts_with("key_test_us_pub_"));
+        assert_eq!(key().expose().len(), "key_test_us_pub_".len() + 39);
+        assert_ne!(key().expose(), key().expose());
+        assert!(!ApiKeyText::is_legacy(key().expose()));
+        assert!(!ApiKeyText::is_of_session(key().expose()));
+        let session = ApiKeyText::new(TenantKind::Test, SESSION_MARK, scrip_seal::fill_random);
+        assert!(ApiKeyText::is_of_session(session.expose()));
+        assert!(!format!("{session:?}").contains("key_"));
+        assert!(ApiKeyText::is_legacy("key_pvt_us_0123456789abcdef"));
     }
 
     #[test]
-    fn keys_tell_their_kind_and_hold_chance() {
-        let key =
-            || new_api_key(TenantKind::Test, ApplicationKind::Public, scrip_seal::fill_random);
-        assert!(key().starts_with("key_test_us_pub_"));
-        assert_ne!(key(), key());
+    fn names() {
+        assert_eq!(Name::parse(" Café 7 ").unwrap().as_str(), "Café 7");
+        for text in ["", "  ", "a\nb", &"x".repeat(201)] {
+            assert!(Name::parse(text).is_err(), "{text:?}");
+        }
+        assert!(Name::parse(&"é".repeat(200)).is_ok());
     }
 }

@@ -1,36 +1,64 @@
 //! What is written down of every operation: who, what, when, from where. Never a value.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+};
 
-use crate::{caller::Caller, id::ApplicationId, time::Timestamp};
+use crate::{
+    caller::{Actor, Caller, Mandate},
+    time::Timestamp,
+};
 
-/// One name for an operation everywhere: its file, its tests, its metrics and its record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Operation {
-    CreateToken,
-    GetToken,
-    UpdateToken,
-    DeleteToken,
-}
+macro_rules! operations {
+    ($($name:ident $text:literal;)*) => {
+        /// One name for an operation everywhere: its file, its tests, its metrics and its record.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Operation { $($name),* }
 
-impl Operation {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CreateToken => "create_token",
-            Self::GetToken => "get_token",
-            Self::UpdateToken => "update_token",
-            Self::DeleteToken => "delete_token",
+        impl Operation {
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text),* }
+            }
         }
-    }
+    };
 }
 
-/// Committed in the transaction of what it records. The entity is the token that the transaction
-/// touched, and the outcome what became of it; only the engine knows both.
+operations! {
+    CreateToken "create_token";
+    GetToken "get_token";
+    UpdateToken "update_token";
+    DeleteToken "delete_token";
+    CreateTenant "create_tenant";
+    GetTenant "get_tenant";
+    UpdateTenant "update_tenant";
+    DeleteTenant "delete_tenant";
+    GetTenantQuotas "get_tenant_quotas";
+    SetTenantQuotas "set_tenant_quotas";
+    CreateApplication "create_application";
+    ListApplications "list_applications";
+    GetApplication "get_application";
+    GetApplicationByKey "get_application_by_key";
+    UpdateApplication "update_application";
+    DeleteApplication "delete_application";
+    RegenerateApplicationKey "regenerate_application_key";
+    CreateApiKey "create_api_key";
+    ListApiKeys "list_api_keys";
+    GetApiKey "get_api_key";
+    DeleteApiKey "delete_api_key";
+    ImportApiKey "import_api_key";
+    ListPermissions "list_permissions";
+    CreateAccessSession "create_access_session";
+    AuthorizeAccessSession "authorize_access_session";
+}
+
+/// Committed in the transaction of what it records. The entity is what the transaction touched,
+/// and the outcome what became of it; only there are both known.
 #[derive(Debug, Clone)]
 pub struct AuditRecord {
     pub operation: Operation,
-    pub actor: ApplicationId,
+    pub actor: Actor,
     pub trace: Arc<str>,
     pub address: IpAddr,
     pub at: Timestamp,
@@ -42,10 +70,25 @@ impl AuditRecord {
         let origin = caller.origin();
         Self {
             operation,
-            actor: caller.application(),
+            actor: Actor::Application(caller.application()),
             trace: Arc::clone(&origin.trace),
             address: origin.address,
             at,
         }
+    }
+
+    #[must_use]
+    pub fn of(operation: Operation, mandate: &Mandate, at: Timestamp) -> Self {
+        match mandate.caller() {
+            Some(caller) => Self::new(operation, caller, at),
+            None => Self::of_operator(operation, at),
+        }
+    }
+
+    /// From this machine, by no request.
+    #[must_use]
+    pub fn of_operator(operation: Operation, at: Timestamp) -> Self {
+        let (trace, address) = ("operator".into(), Ipv4Addr::LOCALHOST.into());
+        Self { operation, actor: Actor::Operator, trace, address, at }
     }
 }

@@ -3,29 +3,26 @@
 use std::{net::IpAddr, sync::Arc};
 
 use crate::{
-    application::{AccessPolicy, AccessRule},
+    access::Subject,
+    access_session::AccessSessionId,
     container::{Container, Containers},
     error::{Error, Refusal},
-    id::ApplicationId,
-    permission::{ApplicationKind, Permission, Permissions, Transform},
+    id::{ApplicationId, TokenId},
+    permission::{ApplicationKind, Permission, Transform},
+    policy::Stamp,
+    principal::Principal,
     tenant::Tenant,
+    time::Timestamp,
 };
 
-/// An application with its rights, loaded once and shared by its requests.
-#[derive(Debug)]
-pub struct Principal {
-    tenant: Arc<Tenant>,
-    application: ApplicationId,
-    kind: ApplicationKind,
-    /// By priority; plain permissions come last, as rules on the root.
-    rules: Vec<Grant>,
-}
-
-#[derive(Debug)]
-struct Grant {
-    container: Container,
-    transform: Transform,
-    permissions: Permissions,
+/// What a route asks of a caller before anything else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// Any key that is known.
+    Key,
+    /// A key of an application of this kind, whatever its rights.
+    Kind(ApplicationKind),
+    Permission(Permission),
 }
 
 /// Where a request came from, for the records.
@@ -49,6 +46,23 @@ pub struct Inquiry {
     tenant: Arc<Tenant>,
 }
 
+/// Proof that somebody may see or change a tenant's policy: an application that meets the need, or
+/// the operator, who holds the root key and needs nobody's permission.
+#[derive(Debug, Clone)]
+pub struct Mandate {
+    tenant: Arc<Tenant>,
+    /// Nobody is the operator.
+    caller: Option<Caller>,
+    needs: Needs,
+}
+
+/// Who did something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Actor {
+    Application(ApplicationId),
+    Operator,
+}
+
 /// Proof that rules allowed one permission in all of these containers of this tenant.
 ///
 /// Only [`Caller::permit`] makes one, and it is spent by value. What takes a permit cannot be
@@ -58,37 +72,9 @@ pub struct Permit {
     caller: Caller,
     permission: Permission,
     containers: Containers,
+    /// Kept for sessions only, whose rules may be about it.
+    id: Option<TokenId>,
     transform: Transform,
-}
-
-impl Principal {
-    #[must_use]
-    pub fn new(
-        tenant: Arc<Tenant>,
-        application: ApplicationId,
-        kind: ApplicationKind,
-        access: AccessPolicy,
-    ) -> Self {
-        let mut rules = access.rules;
-        rules.sort_by_key(|it| it.priority);
-        let grant = |rule: AccessRule| Grant {
-            container: rule.container,
-            transform: rule.transform,
-            permissions: rule.permissions,
-        };
-        let plain = access.permissions.iter().map(|it| Grant {
-            container: Container::root(),
-            transform: it.implied_transform(),
-            permissions: Permissions::of(&[it]),
-        });
-        let rules = rules.into_iter().map(grant).chain(plain).collect();
-        Self { tenant, application, kind, rules }
-    }
-
-    #[must_use]
-    pub fn kind(&self) -> ApplicationKind {
-        self.kind
-    }
 }
 
 impl Caller {
@@ -99,12 +85,12 @@ impl Caller {
 
     #[must_use]
     pub fn tenant(&self) -> &Tenant {
-        &self.principal.tenant
+        self.principal.tenant()
     }
 
     #[must_use]
     pub fn application(&self) -> ApplicationId {
-        self.principal.application
+        self.principal.application()
     }
 
     #[must_use]
@@ -112,43 +98,83 @@ impl Caller {
         &self.origin
     }
 
+    /// The session that asks, when it is not an application itself.
+    #[must_use]
+    pub fn session(&self) -> Option<AccessSessionId> {
+        self.principal.session_id()
+    }
+
+    #[must_use]
+    pub fn principal(&self) -> &Arc<Principal> {
+        &self.principal
+    }
+
+    /// # Errors
+    /// The caller is of another kind, or no rule grants it the permission anywhere.
+    pub fn meets(&self, needs: Needs) -> Result<(), Error> {
+        let refusal = match needs {
+            Needs::Key => return Ok(()),
+            Needs::Kind(kind) if self.principal.kind() == kind && self.session().is_none() => {
+                return Ok(());
+            }
+            Needs::Kind(kind) => Refusal::WrongKind(kind),
+            Needs::Permission(permission) if self.principal.holds(permission) => return Ok(()),
+            Needs::Permission(permission) => Refusal::NoRule(permission),
+        };
+        Err(Error::Forbidden(refusal))
+    }
+
     /// # Errors
     /// No rule grants the permission anywhere.
     pub fn inquire(&self, permission: Permission) -> Result<Inquiry, Error> {
-        if !self.principal.rules.iter().any(|it| it.permissions.has(permission)) {
-            return Err(Error::Forbidden(Refusal::NoRule(permission)));
-        }
-        Ok(Inquiry { tenant: Arc::clone(&self.principal.tenant) })
+        self.meets(Needs::Permission(permission))?;
+        Ok(Inquiry { tenant: Arc::clone(self.principal.tenant()) })
+    }
+
+    /// # Errors
+    /// As for [`Caller::meets`].
+    pub fn mandate(&self, needs: Needs) -> Result<Mandate, Error> {
+        self.meets(needs)?;
+        let tenant = Arc::clone(self.principal.tenant());
+        Ok(Mandate { tenant, caller: Some(self.clone()), needs })
     }
 
     /// # Errors
     /// Some container is not covered by a rule.
-    pub fn permit(&self, permission: Permission, containers: &Containers) -> Result<Permit, Error> {
-        let transform = self.transform(permission, containers);
+    pub fn permit<'a>(
+        &self,
+        permission: Permission,
+        subject: impl Into<Subject<'a>>,
+    ) -> Result<Permit, Error> {
+        let subject = subject.into();
+        let transform = self.transform(permission, subject);
         let transform = transform.ok_or(Error::Forbidden(Refusal::NoRule(permission)))?;
-        let containers = containers.clone();
-        Ok(Permit { caller: self.clone(), permission, containers, transform })
+        let containers = subject.containers.clone();
+        let id = self.session().and(subject.id.cloned());
+        Ok(Permit { caller: self.clone(), permission, containers, id, transform })
     }
 
     /// In each container the first rule that covers it and grants the permission decides; over
     /// several containers, the weakest decision does. Nothing when one has no such rule.
     #[must_use]
-    pub fn transform(&self, permission: Permission, containers: &Containers) -> Option<Transform> {
-        let decide = |container: &Container| {
-            let grants =
-                |it: &&Grant| it.permissions.has(permission) && it.container.covers(container);
-            self.principal.rules.iter().find(grants).map(|it| it.transform)
-        };
-        containers.iter().map(decide).min().flatten()
+    pub fn transform<'a>(
+        &self,
+        permission: Permission,
+        subject: impl Into<Subject<'a>>,
+    ) -> Option<Transform> {
+        let subject = subject.into();
+        let decide = |it: &Container| self.principal.decide(permission, it, subject.id);
+        subject.containers.iter().map(decide).min().flatten()
     }
 
     /// The most that the caller can be shown of a token in these containers, by any operation.
     #[must_use]
-    pub fn sight(&self, containers: &Containers) -> Option<Transform> {
+    pub fn sight<'a>(&self, subject: impl Into<Subject<'a>>) -> Option<Transform> {
         use Permission::{TokenRead, TokenSearch, TokenUpdate};
         // Not by token:use, which lets data be used elsewhere and shows it to nobody.
         let ways = [TokenRead, TokenSearch, TokenUpdate];
-        ways.into_iter().filter_map(|it| self.transform(it, containers)).max()
+        let subject = subject.into();
+        ways.into_iter().filter_map(|it| self.transform(it, subject)).max()
     }
 }
 
@@ -156,6 +182,42 @@ impl Inquiry {
     #[must_use]
     pub fn tenant(&self) -> &Tenant {
         &self.tenant
+    }
+}
+
+impl Mandate {
+    /// The operator's: whoever has the root key may do anything here, and says so by this call.
+    #[must_use]
+    pub fn of_operator(tenant: Arc<Tenant>) -> Self {
+        Self { tenant, caller: None, needs: Needs::Key }
+    }
+
+    #[must_use]
+    pub fn tenant(&self) -> &Arc<Tenant> {
+        &self.tenant
+    }
+
+    #[must_use]
+    pub fn caller(&self) -> Option<&Caller> {
+        self.caller.as_ref()
+    }
+
+    /// What the caller was asked for.
+    #[must_use]
+    pub fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    #[must_use]
+    pub fn actor(&self) -> Actor {
+        let application = |it: &Caller| Actor::Application(it.application());
+        self.caller.as_ref().map_or(Actor::Operator, application)
+    }
+
+    /// Who and when, for the row that is about to be written.
+    #[must_use]
+    pub fn stamp(&self, at: Timestamp) -> Stamp {
+        Stamp { by: self.caller.as_ref().map(Caller::application), at }
     }
 }
 
@@ -180,6 +242,12 @@ impl Permit {
         &self.containers
     }
 
+    /// The token that it is about, where a rule may ask for it.
+    #[must_use]
+    pub fn id(&self) -> Option<&TokenId> {
+        self.id.as_ref()
+    }
+
     #[must_use]
     pub fn transform(&self) -> Transform {
         self.transform
@@ -196,7 +264,8 @@ impl Permit {
     /// # Errors
     /// As for [`Caller::permit`].
     pub fn again(&self) -> Result<Self, Error> {
-        let permit = self.caller.permit(self.permission, &self.containers)?;
+        let subject = Subject { containers: &self.containers, id: self.id.as_ref() };
+        let permit = self.caller.permit(self.permission, subject)?;
         Ok(permit.weakened(self.transform))
     }
 }

@@ -94,5 +94,5 @@ pub(crate) fn seal_cvc(
     now: Timestamp,
 ) -> CvcRecord {
     let tenant = caller.tenant();
-    cvc.seal(&vault.epochs, tenant.id, token, now.after(tenant.settings.cvc_retention()))
+    cvc.seal(&vault.epochs, tenant.id, token, now.after(tenant.quotas.cvc_retention()))
 }

@@ -1,67 +1,190 @@
 //! Who is known: every key of every application of every tenant, in memory.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
-use scrip_seal::{KeySource, Pepper, Sealed, TenantKeys};
+use scrip_seal::{KeySource, Pepper, Sealed, TenantKeys, WrappedTenantKeys};
 
 use crate::{
-    application::{ApiKeyRecord, ApplicationRecord},
-    caller::Principal,
     error::Error,
+    id::{ApplicationId, TenantId},
+    policy::{Alteration, PolicyRecords},
+    principal::Principal,
     store::Store,
-    tenant::{Tenant, TenantRecord},
+    tenant::Tenant,
 };
 
 /// What the store keeps of it.
 #[derive(Debug, Clone, Default)]
 pub struct DirectoryRecords {
+    pub version: i64,
     pub pepper: Option<Sealed>,
-    pub tenants: Vec<TenantRecord>,
-    pub applications: Vec<ApplicationRecord>,
-    pub api_keys: Vec<ApiKeyRecord>,
+    pub tenants: Vec<PolicyRecords>,
+    /// Rows that nothing we wrote looks like.
+    pub unreadable: Vec<Alteration>,
 }
 
 #[derive(Debug)]
 pub struct Directory {
-    pepper: Pepper,
-    by_digest: HashMap<[u8; 32], Arc<Principal>>,
+    version: i64,
+    pepper: (Sealed, Arc<Pepper>),
+    by_digest: HashMap<[u8; 32], Known>,
+    tenants: HashMap<TenantId, Loaded>,
+    principals: HashMap<ApplicationId, Arc<Principal>>,
+    alterations: Vec<Alteration>,
+}
+
+/// A tenant, and what tells whether it has to be opened again.
+#[derive(Debug)]
+struct Loaded {
+    wrapped: WrappedTenantKeys,
+    /// The highest that was ever seen: an older policy is one that somebody brought back.
+    counter: i64,
+    /// Nothing when its policy was altered.
+    tenant: Option<Arc<Tenant>>,
+}
+
+/// What a key is.
+#[derive(Debug, Clone)]
+pub enum Known {
+    Principal(Arc<Principal>),
+    /// Somebody altered the policy of its tenant, and until that is put right nobody there is
+    /// believed.
+    Refused,
 }
 
 impl Directory {
     /// Opens what the store keeps. A root key that did not wrap it is noticed here, before the
-    /// first request.
+    /// first request. What has not changed since `before` is not unwrapped again.
     ///
     /// # Errors
     /// The store or the key source did not answer, or the keys are not this vault's.
-    pub async fn load(store: &dyn Store, source: &dyn KeySource) -> Result<Self, Error> {
+    pub async fn load(
+        store: &dyn Store,
+        source: &dyn KeySource,
+        before: Option<&Self>,
+    ) -> Result<Self, Error> {
         let records = store.load_directory().await?;
-        let wrapped = records.pepper.ok_or_else(|| Error::Internal("the vault is empty".into()))?;
-        let pepper = Pepper::unwrap(source, &wrapped)?;
-
-        let mut tenants = HashMap::new();
-        for record in records.tenants {
-            let keys = TenantKeys::unwrap(source, &record.id.to_string(), &record.keys)?;
-            let (id, kind, settings) = (record.id, record.kind, record.settings);
-            tenants.insert(id, Arc::new(Tenant { id, kind, settings, keys }));
-        }
-        let mut principals = HashMap::new();
-        for record in records.applications {
-            let Some(tenant) = tenants.get(&record.tenant) else { continue };
-            let (id, kind) = (record.id, record.kind);
-            let principal = Principal::new(Arc::clone(tenant), id, kind, record.access);
-            principals.insert(id, Arc::new(principal));
-        }
-        let known = |key: ApiKeyRecord| {
-            let principal = principals.get(&key.application)?;
-            Some((key.digest, Arc::clone(principal)))
+        let wrapped = records.pepper.ok_or_else(|| Error::Internal(EMPTY.into()))?;
+        let pepper = match before.map(|it| &it.pepper) {
+            Some((same, pepper)) if *same == wrapped => Arc::clone(pepper),
+            _ => Arc::new(Pepper::unwrap(source, &wrapped)?),
         };
-        let by_digest = records.api_keys.into_iter().filter_map(known).collect();
-        Ok(Self { pepper, by_digest })
+        let mut directory = Self {
+            version: records.version,
+            pepper: (wrapped, pepper),
+            by_digest: HashMap::new(),
+            tenants: HashMap::new(),
+            principals: HashMap::new(),
+            alterations: records.unreadable,
+        };
+        let unreadable: HashSet<_> =
+            directory.alterations.iter().filter_map(|it| it.tenant).collect();
+        for records in records.tenants {
+            let id = records.tenant.record.id;
+            directory.admit(records, source, before, unreadable.contains(&id));
+        }
+        directory.alterations.sort();
+        Ok(directory)
+    }
+
+    fn admit(
+        &mut self,
+        records: PolicyRecords,
+        source: &dyn KeySource,
+        before: Option<&Self>,
+        refused: bool,
+    ) {
+        let id = records.tenant.record.id;
+        let before = before.and_then(|it| it.tenants.get(&id));
+        let (wrapped, mut counter) = (records.tenant.record.keys.clone(), records.seal.counter);
+        let digests: Vec<_> =
+            records.api_keys.iter().map(|it| (it.record.digest, it.record.application)).collect();
+        let keys = match before.and_then(|it| Some((&it.wrapped, it.tenant.as_ref()?))) {
+            Some((same, tenant)) if *same == wrapped => Some(Arc::clone(&tenant.keys)),
+            _ => TenantKeys::unwrap(source, &id.to_string(), &wrapped).ok().map(Arc::new),
+        };
+        let mut say = |what: &str| {
+            self.alterations.push(Alteration { tenant: Some(id), what: what.to_owned() });
+        };
+        if keys.is_none() {
+            say("its wrapped keys do not open");
+        }
+        if let Some(seen) = before.map(|it| it.counter).filter(|it| *it > counter) {
+            say("its policy is an older one, brought back");
+            counter = seen;
+        }
+        let altered = keys.as_ref().map(|it| records.alterations(it)).unwrap_or_default();
+        let sound = !refused && altered.is_empty() && counter == records.seal.counter;
+        self.alterations.extend(altered);
+        let tenant = keys.filter(|_| sound).map(|keys| Arc::new(Tenant::new(keys, records)));
+        if let Some(tenant) = &tenant {
+            self.principals.extend(tenant.applications.values().map(|it| {
+                let (id, kind, access) = (it.record.id, it.record.kind, it.record.access.clone());
+                (id, Arc::new(Principal::new(Arc::clone(tenant), id, kind, access)))
+            }));
+        }
+        for (digest, application) in digests {
+            let principal = self.principals.get(&application).filter(|it| it.tenant().id == id);
+            let known = match (&tenant, principal) {
+                (Some(_), Some(principal)) => Known::Principal(Arc::clone(principal)),
+                (_, _) => Known::Refused,
+            };
+            self.by_digest.insert(digest, known);
+        }
+        self.tenants.insert(id, Loaded { wrapped, counter, tenant });
     }
 
     /// The map is asked by a keyed digest, so the time it takes tells nothing about the key.
     #[must_use]
-    pub fn authenticate(&self, api_key: &str) -> Option<Arc<Principal>> {
-        self.by_digest.get(&self.pepper.digest(api_key)).map(Arc::clone)
+    pub fn authenticate(&self, api_key: &str) -> Option<&Known> {
+        self.by_digest.get(&self.digest(api_key))
+    }
+
+    /// Under what the store knows a key, or a nonce.
+    #[must_use]
+    pub fn digest(&self, text: &str) -> [u8; 32] {
+        self.pepper.1.digest(text)
+    }
+
+    #[must_use]
+    pub fn pepper(&self) -> &Arc<Pepper> {
+        &self.pepper.1
+    }
+
+    /// Of the store's directory, when this one was loaded.
+    #[must_use]
+    pub fn version(&self) -> i64 {
+        self.version
+    }
+
+    #[must_use]
+    pub fn tenant(&self, id: TenantId) -> Option<&Arc<Tenant>> {
+        self.tenants.get(&id)?.tenant.as_ref()
+    }
+
+    /// The oldest first.
+    #[must_use]
+    pub fn tenants(&self) -> Vec<&Arc<Tenant>> {
+        let mut tenants: Vec<_> =
+            self.tenants.values().filter_map(|it| it.tenant.as_ref()).collect();
+        tenants.sort_by_key(|it| (it.created.at, it.id));
+        tenants
+    }
+
+    #[must_use]
+    pub fn principal(&self, id: ApplicationId) -> Option<&Arc<Principal>> {
+        self.principals.get(&id)
+    }
+
+    /// What somebody else did to the rows, for whoever has to put it right.
+    #[must_use]
+    pub fn alterations(&self) -> &[Alteration] {
+        &self.alterations
     }
 }
+
+/// Why a directory cannot be loaded from a vault that was never founded.
+pub const EMPTY: &str = "the vault is empty; run scrip init";

@@ -5,7 +5,7 @@ use std::{borrow::Cow, error, fmt, time::Duration};
 use scrip_expression::ExpressionError;
 use scrip_seal::{CannotOpen, KeySourceError};
 
-use crate::permission::Permission;
+use crate::permission::{ApplicationKind, Permission};
 
 #[derive(Debug)]
 pub enum Error {
@@ -17,6 +17,8 @@ pub enum Error {
     NotFound,
     /// Something else holds it; look again.
     Conflict { reason: &'static str },
+    /// Understood, and not possible as things are.
+    Unprocessable { reason: &'static str },
     /// Wait.
     TooMany { retry_after: Duration },
     /// Try again; we are looking at it.
@@ -31,6 +33,10 @@ pub type Cause = Box<dyn error::Error + Send + Sync>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     NoRule(Permission),
+    /// Only applications of this kind may.
+    WrongKind(ApplicationKind),
+    /// The session would be granted more than the application that authorizes it has.
+    MoreThanOwn(Permission),
     /// Changing this attribute would show the caller what it may not read.
     NeedsReveal(&'static str),
     /// The token would land where the caller sees more of it than now.
@@ -81,6 +87,13 @@ impl fmt::Display for Refusal {
             Self::NoRule(permission) => {
                 write!(f, "no permission or access rule grants {} here", permission.as_str())
             }
+            Self::WrongKind(kind) => {
+                write!(f, "this needs the key of a {} application", kind.as_str())
+            }
+            Self::MoreThanOwn(permission) => {
+                let name = permission.as_str();
+                write!(f, "the session would have more of {name} than this application has")
+            }
             Self::NeedsReveal(attribute) => {
                 write!(f, "changing {attribute} needs a reveal right on the token")
             }
@@ -97,7 +110,7 @@ impl fmt::Display for Error {
             Self::Invalid(_) => f.write_str("the request is not valid"),
             Self::Forbidden(refusal) => refusal.fmt(f),
             Self::NotFound => f.write_str("there is no such thing in this tenant"),
-            Self::Conflict { reason } => f.write_str(reason),
+            Self::Conflict { reason } | Self::Unprocessable { reason } => f.write_str(reason),
             Self::TooMany { .. } => f.write_str("too many requests"),
             Self::Unavailable(_) => f.write_str("the vault cannot do this now; try again shortly"),
             Self::Internal(_) => f.write_str("something went wrong on our side"),
@@ -113,6 +126,7 @@ impl error::Error for Error {
             | Self::Forbidden(_)
             | Self::NotFound
             | Self::Conflict { .. }
+            | Self::Unprocessable { .. }
             | Self::TooMany { .. } => None,
         }
     }

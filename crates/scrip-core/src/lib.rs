@@ -3,6 +3,8 @@
 //! Architecture invariant: no HTTP, no SQL, no algorithm, no ambient time or randomness in this
 //! crate.
 
+pub mod access;
+pub mod access_session;
 pub mod answer;
 pub mod application;
 pub mod audit;
@@ -10,6 +12,7 @@ pub mod bank;
 pub mod body;
 pub mod caller;
 pub mod card;
+mod change;
 pub mod container;
 pub mod cvc;
 pub mod directory;
@@ -18,8 +21,12 @@ mod expressions;
 mod fields;
 pub mod id;
 pub mod operations;
+pub mod page;
 pub mod permission;
 pub mod plain;
+pub mod policy;
+pub mod principal;
+pub mod quota;
 pub mod reveal;
 pub mod store;
 pub mod tenant;

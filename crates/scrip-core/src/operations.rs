@@ -1,11 +1,21 @@
 //! One file per operation, named after it.
 
+pub mod authorize_access_session;
 pub mod claim_answer;
+pub mod create_access_session;
+pub mod create_api_key;
 pub mod create_application;
 pub mod create_tenant;
 pub mod create_token;
+pub mod delete_api_key;
+pub mod delete_application;
+pub mod delete_tenant;
 pub mod delete_token;
 pub mod get_token;
+pub mod list_applications;
+pub mod resume_access_session;
+pub mod update_application;
+pub mod update_tenant;
 pub mod update_token;
 
 use crate::{

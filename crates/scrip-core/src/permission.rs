@@ -39,7 +39,7 @@ impl ApplicationKind {
 use ApplicationKind::{Management, Private, Public};
 
 macro_rules! permissions {
-    ($($name:ident $text:literal $kinds:expr;)*) => {
+    ($($name:ident $text:literal $kinds:expr, $about:literal;)*) => {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Permission { $($name),* }
@@ -58,6 +58,12 @@ macro_rules! permissions {
                 match self { $(Self::$name => &$kinds),* }
             }
 
+            /// What it allows, for whoever grants it.
+            #[must_use]
+            pub fn description(self) -> &'static str {
+                match self { $(Self::$name => $about),* }
+            }
+
             /// One bit for each permission.
             pub(super) const fn bit(self) -> u64 {
                 match self { $(Self::$name => 1 << (Self::$name as u8)),* }
@@ -71,43 +77,43 @@ mod table {
     use super::{ApplicationKind, Management, Private, Public};
 
     permissions! {
-        TokenCreate "token:create" [Public, Private];
-        TokenUpdate "token:update" [Public, Private];
-        TokenIntentCreate "token-intent:create" [Public, Private];
-        SessionCreate "3ds:session:create" [Public, Private];
-        TokenRead "token:read" [Private];
-        TokenSearch "token:search" [Private];
-        TokenDelete "token:delete" [Private];
-        TokenUse "token:use" [Private];
-        TokenIntentRead "token-intent:read" [Private];
-        TokenIntentDelete "token-intent:delete" [Private];
-        SessionRead "3ds:session:read" [Private];
-        SessionAuthenticate "3ds:session:authenticate" [Private];
-        ConnectionFormulas "orchestration:connection_formulas" [Private];
-        TenantRead "tenant:read" [Management];
-        TenantUpdate "tenant:update" [Management];
-        TenantDelete "tenant:delete" [Management];
-        ApplicationRead "application:read" [Management];
-        ApplicationCreate "application:create" [Management];
-        ApplicationUpdate "application:update" [Management];
-        ApplicationDelete "application:delete" [Management];
-        LogRead "log:read" [Management];
-        ReportRead "report:read" [Management];
-        KeysRead "keys:read" [Management];
-        KeysCreate "keys:create" [Management];
-        KeysDelete "keys:delete" [Management];
-        WebhookRead "webhook:read" [Management];
-        WebhookCreate "webhook:create" [Management];
-        WebhookUpdate "webhook:update" [Management];
-        WebhookDelete "webhook:delete" [Management];
-        ProxyRead "proxy:read" [Management];
-        ProxyCreate "proxy:create" [Management];
-        ProxyUpdate "proxy:update" [Management];
-        ProxyDelete "proxy:delete" [Management];
-        ReactorRead "reactor:read" [Management];
-        ReactorCreate "reactor:create" [Management];
-        ReactorUpdate "reactor:update" [Management];
-        ReactorDelete "reactor:delete" [Management];
+        TokenCreate "token:create" [Public, Private], "Create tokens";
+        TokenUpdate "token:update" [Public, Private], "Update tokens";
+        TokenIntentCreate "token-intent:create" [Public, Private], "Create token intents";
+        SessionCreate "3ds:session:create" [Public, Private], "Create 3-D Secure sessions";
+        TokenRead "token:read" [Private], "Read and list tokens";
+        TokenSearch "token:search" [Private], "Search tokens";
+        TokenDelete "token:delete" [Private], "Delete tokens";
+        TokenUse "token:use" [Private], "Use tokens in requests that the vault makes";
+        TokenIntentRead "token-intent:read" [Private], "Read token intents";
+        TokenIntentDelete "token-intent:delete" [Private], "Delete token intents";
+        SessionRead "3ds:session:read" [Private], "Read 3-D Secure sessions";
+        SessionAuthenticate "3ds:session:authenticate" [Private], "Authenticate 3-D Secure sessions and read their results";
+        ConnectionFormulas "orchestration:connection_formulas" [Private], "Read the catalog of connection formulas";
+        TenantRead "tenant:read" [Management], "Read the tenant, its settings and its quotas";
+        TenantUpdate "tenant:update" [Management], "Update the tenant and its settings";
+        TenantDelete "tenant:delete" [Management], "Delete the tenant and everything in it";
+        ApplicationRead "application:read" [Management], "Read applications";
+        ApplicationCreate "application:create" [Management], "Create applications with any permissions";
+        ApplicationUpdate "application:update" [Management], "Update applications and their permissions";
+        ApplicationDelete "application:delete" [Management], "Delete applications";
+        LogRead "log:read" [Management], "Read the audit log";
+        ReportRead "report:read" [Management], "Read usage reports";
+        KeysRead "keys:read" [Management], "Read what is known of API keys";
+        KeysCreate "keys:create" [Management], "Create API keys";
+        KeysDelete "keys:delete" [Management], "Delete API keys";
+        WebhookRead "webhook:read" [Management], "Read webhooks";
+        WebhookCreate "webhook:create" [Management], "Create webhooks";
+        WebhookUpdate "webhook:update" [Management], "Update webhooks";
+        WebhookDelete "webhook:delete" [Management], "Delete webhooks";
+        ProxyRead "proxy:read" [Management], "Read proxies";
+        ProxyCreate "proxy:create" [Management], "Create proxies";
+        ProxyUpdate "proxy:update" [Management], "Update proxies";
+        ProxyDelete "proxy:delete" [Management], "Delete proxies";
+        ReactorRead "reactor:read" [Management], "Read reactors";
+        ReactorCreate "reactor:create" [Management], "Create reactors";
+        ReactorUpdate "reactor:update" [Management], "Update reactors";
+        ReactorDelete "reactor:delete" [Management], "Delete reactors";
     }
 }
 
@@ -117,6 +123,13 @@ impl Permission {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|it| it.as_str() == text)
+    }
+
+    /// Whether it is decided container by container. The others are held or not.
+    #[must_use]
+    pub fn is_of_containers(self) -> bool {
+        use Permission::{TokenCreate, TokenDelete, TokenRead, TokenSearch, TokenUpdate, TokenUse};
+        [TokenCreate, TokenRead, TokenUpdate, TokenDelete, TokenSearch, TokenUse].contains(&self)
     }
 
     /// The transform of a permission that was granted without a rule.

@@ -70,7 +70,7 @@ pub(crate) fn reveal_found(
     audience: Audience<'_>,
 ) -> Result<TokenView, Error> {
     let caller = permit.caller();
-    match caller.permit(Permission::TokenRead, &stored.record.containers) {
+    match caller.permit(Permission::TokenRead, &stored.record) {
         Ok(read) if read.transform() <= permit.transform() => reveal(&read, stored, audience),
         Ok(_) => reveal(permit, stored, audience),
         Err(_) => Ok(outline(caller, stored)),

@@ -5,16 +5,16 @@ use std::{any::Any, fmt, future::Future, pin::Pin};
 use scrip_seal::{Fingerprint, IndexDigest, Sealed};
 
 use crate::{
+    access_session::{AccessSessionId, AccessSessionRecord},
     answer::AnswerRecord,
-    application::{ApiKeyRecord, ApplicationRecord},
     audit::AuditRecord,
-    caller::{Inquiry, Permit},
+    caller::{Inquiry, Mandate, Permit},
     container::Containers,
     cvc::CvcRecord,
     directory::DirectoryRecords,
     error::{Cause, Error},
     id::{ApplicationId, TenantId, TokenId},
-    tenant::TenantRecord,
+    policy::{PolicyRecords, PolicySeal, PolicyWrite, Signed},
     time::Timestamp,
     token_type::TokenType,
 };
@@ -52,21 +52,103 @@ pub trait Store: Send + Sync {
     /// Forgets some of the answers older than `before`; how many.
     fn forget_answers(&self, before: Timestamp) -> StoreFuture<'_, usize>;
 
+    /// All of it, as it was at one instant.
     fn load_directory(&self) -> StoreFuture<'_, DirectoryRecords>;
+
+    /// Grows whenever the directory changes, whoever changes it.
+    fn directory_version(&self) -> StoreFuture<'_, i64>;
 
     /// Keeps the pepper of a new vault; refused when there is one.
     fn insert_pepper(&self, pepper: Sealed) -> StoreFuture<'_, ()>;
 
-    fn insert_tenant(&self, tenant: TenantRecord) -> StoreFuture<'_, ()>;
+    /// A new tenant: the operator's act, so no caller has to be permitted.
+    fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()>;
 
-    fn insert_application(
+    /// Changes a tenant's policy by what is decided inside the transaction, on the policy as it is
+    /// then. [`Error::NotFound`] when the tenant is gone.
+    fn change_policy(
         &self,
-        application: ApplicationRecord,
-        api_key: ApiKeyRecord,
+        mandate: Mandate,
+        decide: DecidePolicy,
+    ) -> StoreFuture<'_, Result<(), Error>>;
+
+    /// Deletes a tenant's keys, and with them the sense of all that they sealed, and its policy.
+    /// The rows that make no sense any more are left to [`Store::purge_tenants`].
+    fn delete_tenant(&self, mandate: Mandate, audit: AuditRecord) -> StoreFuture<'_, Deleted>;
+
+    /// Removes some of the rows that deleted tenants left; how many.
+    fn purge_tenants(&self, now: Timestamp) -> StoreFuture<'_, usize>;
+
+    fn insert_access_session(
+        &self,
+        mandate: Mandate,
+        session: Signed<AccessSessionRecord>,
+        written: Beside,
     ) -> StoreFuture<'_, ()>;
+
+    /// By its key's digest. The tenant is not known yet: the record says it.
+    fn find_access_session(
+        &self,
+        id: AccessSessionId,
+    ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>>;
+
+    fn find_access_session_by_nonce<'a>(
+        &'a self,
+        mandate: &'a Mandate,
+        nonce: [u8; 32],
+    ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>>;
+
+    /// Replaces a session that nobody has authorized yet.
+    fn authorize_access_session(
+        &self,
+        mandate: Mandate,
+        session: Signed<AccessSessionRecord>,
+        written: Beside,
+    ) -> StoreFuture<'_, Updated>;
+
+    /// Forgets some of the sessions that ended before this; how many.
+    fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize>;
 
     /// Whether a read and a write would be served now.
     fn check_ready(&self) -> StoreFuture<'_, ()>;
+
+    /// For the operator: what there is, and how much of it.
+    fn status(&self) -> StoreFuture<'_, StoreStatus>;
+}
+
+/// Runs inside the transaction, on a tenant's policy as it is then.
+pub type DecidePolicy = Box<dyn FnOnce(PolicyRecords) -> Result<PolicyEdit, Error> + Send>;
+
+/// What a change of policy writes.
+#[derive(Debug)]
+pub struct PolicyEdit {
+    pub writes: Vec<PolicyWrite>,
+    pub seal: PolicySeal,
+    pub written: Beside,
+}
+
+/// What commits beside an effect that is not a token's.
+#[derive(Debug)]
+pub struct Beside {
+    pub audit: AuditRecord,
+    pub entity: String,
+    pub answer: Option<AnswerRecord>,
+}
+
+/// How much of everything an engine holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoreStatus {
+    pub engine: &'static str,
+    pub schema: u32,
+    /// Versions of tenants' sealing keys, and how many tenants have each.
+    pub key_versions: Vec<(u32, u64)>,
+    /// Name and number, in an order to show them in.
+    pub counts: Vec<(&'static str, u64)>,
+    pub sizes_bytes: Vec<(&'static str, u64)>,
+    /// Writes that wait in this process.
+    pub queue: u64,
+    /// The latest instant that any row tells of: the clock should not be before it.
+    pub latest: Option<Timestamp>,
 }
 
 /// A token's row. What is not sealed is bound to what is.

@@ -1,19 +1,54 @@
 //! A tenant: whose tokens these are, and what it decided about them.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
-use scrip_seal::{TenantKeys, WrappedTenantKeys};
+use scrip_seal::{Place, TenantKeys, WrappedTenantKeys};
 use serde::{Deserialize, Serialize};
 
-use crate::{id::TenantId, time::Timestamp};
+use crate::{
+    application::{Application, ApplicationRecord, Name},
+    id::{ApplicationId, TenantId},
+    policy::{Policy, PolicyRecords, Stamp},
+    quota::Quotas,
+};
 
-/// A loaded tenant, shared by all of its callers.
+/// A loaded tenant with its policy, shared by all of its callers. It never changes: another one
+/// takes its place.
 #[derive(Debug)]
 pub struct Tenant {
     pub id: TenantId,
+    pub name: Name,
     pub kind: TenantKind,
     pub settings: Settings,
-    pub keys: TenantKeys,
+    pub quotas: Quotas,
+    pub created: Stamp,
+    pub modified: Option<Stamp>,
+    pub keys: Arc<TenantKeys>,
+    pub applications: BTreeMap<ApplicationId, Application>,
+}
+
+impl Tenant {
+    /// Of rows that were checked.
+    #[must_use]
+    pub fn new(keys: Arc<TenantKeys>, records: PolicyRecords) -> Self {
+        let mut api_keys = HashMap::<_, Vec<_>>::new();
+        for api_key in records.api_keys {
+            api_keys.entry(api_key.record.application).or_default().push(api_key.record);
+        }
+        let mut application = |record: ApplicationRecord| {
+            let mut api_keys = api_keys.remove(&record.id).unwrap_or_default();
+            api_keys.sort_by_key(|it| (it.created.at, it.id));
+            (record.id, Application { record, api_keys })
+        };
+        let applications = records.applications.into_iter().map(|it| application(it.record));
+        let applications = applications.collect();
+        let TenantRecord { id, name, kind, settings, quotas, created, modified, .. } =
+            records.tenant.record;
+        Self { id, name, kind, settings, quotas, created, modified, keys, applications }
+    }
 }
 
 /// Test tenants hold no real cards; production tenants never reach the simulator.
@@ -26,6 +61,15 @@ pub enum TenantKind {
 impl TenantKind {
     #[must_use]
     pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Test => "test",
+            Self::Production => "production",
+        }
+    }
+
+    /// What a key's text tells of it.
+    #[must_use]
+    pub fn key_mark(self) -> &'static str {
         match self {
             Self::Test => "test",
             Self::Production => "prod",
@@ -47,7 +91,8 @@ pub struct Settings {
     /// Whether a create that says nothing about it deduplicates.
     pub deduplicate_tokens: bool,
     pub token_deduplication_behavior: DeduplicationBehavior,
-    pub cvc_retention_seconds: u64,
+    /// Kept for the day when there are proxies.
+    pub disable_ephemeral_proxy: bool,
 }
 
 impl Default for Settings {
@@ -56,7 +101,7 @@ impl Default for Settings {
             fingerprint_tokens: true,
             deduplicate_tokens: false,
             token_deduplication_behavior: DeduplicationBehavior::ReadExisting,
-            cvc_retention_seconds: 60 * 60,
+            disable_ephemeral_proxy: false,
         }
     }
 }
@@ -72,11 +117,6 @@ impl Settings {
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
-    }
-
-    #[must_use]
-    pub fn cvc_retention(&self) -> Duration {
-        Duration::from_secs(self.cvc_retention_seconds)
     }
 }
 
@@ -96,15 +136,39 @@ impl DeduplicationBehavior {
             Self::UpdateExisting => "update_existing",
         }
     }
+
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::ReadExisting, Self::UpdateExisting].into_iter().find(|it| it.as_str() == text)
+    }
 }
 
 /// A tenant as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TenantRecord {
     pub id: TenantId,
-    pub name: String,
+    pub name: Name,
     pub kind: TenantKind,
     pub settings: Settings,
+    pub quotas: Quotas,
     pub keys: WrappedTenantKeys,
-    pub created_at: Timestamp,
+    pub created: Stamp,
+    pub modified: Option<Stamp>,
+}
+
+impl Policy for TenantRecord {
+    /// The wrapped keys too: an old version must not come back unnoticed.
+    fn place(&self) -> Place {
+        let place = Place::new("policy.tenant")
+            .bytes(self.id.0.as_bytes())
+            .text(self.name.as_str())
+            .text(self.kind.as_str())
+            .text(&self.settings.to_text())
+            .text(&self.quotas.to_text())
+            .bytes(self.keys.lasting.as_bytes());
+        let place = self.keys.sealing.iter().fold(place, |place, (version, key)| {
+            place.number(i64::from(*version)).bytes(key.as_bytes())
+        });
+        Stamp::bind(place, &[Some(self.created), self.modified])
+    }
 }

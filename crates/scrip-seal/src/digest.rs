@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use aws_lc_rs::hmac;
+use aws_lc_rs::{constant_time::verify_slices_are_equal, hmac};
 
 use crate::{KeySource, KeySourceError, Place, Sealed, Secret, chance::random, record::derive};
 
@@ -14,6 +14,18 @@ pub struct Fingerprint(pub [u8; 32]);
 /// What a search index keeps of a value: enough to find it again, too little to keep apart 2⁶⁴.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IndexDigest(pub [u8; 16]);
+
+/// Proves that a row which stands in clear is one that the vault wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Mac(pub [u8; 32]);
+
+impl Mac {
+    /// In the same time wherever the two differ.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        verify_slices_are_equal(&self.0, &other.0).is_ok()
+    }
+}
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

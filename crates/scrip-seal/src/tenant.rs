@@ -1,7 +1,7 @@
 //! A tenant's keys: one that rotates and seals, and one that lasts and recognises.
 
 use crate::{
-    CannotOpen, Fingerprint, IndexDigest, KeySource, KeySourceError, Place, Sealed, Secret,
+    CannotOpen, Fingerprint, IndexDigest, KeySource, KeySourceError, Mac, Place, Sealed, Secret,
     chance::random, digest::DigestKey, record::RecordKey,
 };
 
@@ -31,6 +31,7 @@ pub struct TenantKeys {
     fingerprint: DigestKey,
     index: DigestKey,
     idempotency: DigestKey,
+    policy: DigestKey,
 }
 
 #[derive(Debug)]
@@ -94,6 +95,7 @@ impl TenantKeys {
             fingerprint: DigestKey::new(&lasting, "fingerprint"),
             index: DigestKey::new(&lasting, "index"),
             idempotency: DigestKey::new(&lasting, "idempotency-key"),
+            policy: DigestKey::new(&lasting, "policy-mac"),
         })
     }
 
@@ -133,8 +135,14 @@ impl TenantKeys {
     /// Under what an answer is remembered. Clients put anything into an idempotency key, so the
     /// store never sees it.
     #[must_use]
-    pub fn idempotency(&self, application: &[u8], idempotency_key: &[u8]) -> [u8; 32] {
-        self.idempotency.digest(&[application, idempotency_key])
+    pub fn idempotency(&self, asker: &[u8], idempotency_key: &[u8]) -> [u8; 32] {
+        self.idempotency.digest(&[asker, idempotency_key])
+    }
+
+    /// The mac of a policy row: `place` names the row and holds every column.
+    #[must_use]
+    pub fn policy_mac(&self, place: &Place) -> Mac {
+        Mac(self.policy.digest(&[place.as_bytes()]))
     }
 }
 

@@ -4,13 +4,17 @@ use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use scrip_core::{Vault, directory::Directory};
-use tokio::sync::Semaphore;
+use scrip_seal::{KeySource, Pepper};
+use tokio::sync::{Mutex, Semaphore};
 
 #[derive(Debug)]
 pub struct App {
     pub vault: Vault,
     /// Replaced whole when a key, an application or a tenant changes.
     pub directory: ArcSwap<Directory>,
+    pub source: Arc<dyn KeySource>,
+    /// Whoever replaces the directory, so that an older one never takes the place of a newer.
+    reloading: Mutex<()>,
     pub limits: Limits,
     /// Room for large bodies in flight, in KiB.
     pub body_room: Semaphore,
@@ -23,10 +27,47 @@ const LARGE_BODIES_KIB: usize = 64 * 1024;
 
 impl App {
     #[must_use]
-    pub fn new(vault: Vault, directory: Directory) -> Self {
-        let directory = ArcSwap::new(Arc::new(directory));
-        let body_room = Semaphore::new(LARGE_BODIES_KIB);
-        Self { vault, directory, limits: Limits::default(), body_room }
+    pub fn new(vault: Vault, directory: Directory, source: Arc<dyn KeySource>) -> Self {
+        report(None, &directory);
+        Self {
+            vault,
+            directory: ArcSwap::new(Arc::new(directory)),
+            source,
+            reloading: Mutex::default(),
+            limits: Limits::default(),
+            body_room: Semaphore::new(LARGE_BODIES_KIB),
+        }
+    }
+
+    /// Takes over what the store has now. When it cannot, the old directory stays, and whoever
+    /// looks for changes tries again in a moment.
+    pub async fn reload(&self) {
+        let _turn = self.reloading.lock().await;
+        let before = self.directory.load_full();
+        match Directory::load(&*self.vault.store, &*self.source, Some(&before)).await {
+            Ok(after) => {
+                report(Some(&before), &after);
+                self.directory.store(Arc::new(after));
+            }
+            Err(error) => tracing::error!(%error, ?error, "the directory could not be loaded"),
+        }
+    }
+
+    #[must_use]
+    pub fn pepper(&self) -> Arc<Pepper> {
+        Arc::clone(self.directory.load().pepper())
+    }
+}
+
+/// Every alteration that was not there before: somebody has to look at it.
+fn report(before: Option<&Directory>, after: &Directory) {
+    let known = before.map(Directory::alterations).unwrap_or_default();
+    for alteration in after.alterations().iter().filter(|it| !known.contains(it)) {
+        let tenant = alteration.tenant.map(|it| it.to_string()).unwrap_or_default();
+        tracing::error!(tenant, what = alteration.what, "policy was altered from outside");
+    }
+    if !known.is_empty() && after.alterations().is_empty() {
+        tracing::info!("policy is as it was written again");
     }
 }
 

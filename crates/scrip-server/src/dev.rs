@@ -12,18 +12,20 @@ use std::{
 use anyhow::{Context, bail};
 use scrip_core::{
     Vault,
-    application::{AccessPolicy, AccessRule},
+    access::{AccessPolicy, AccessRule, Reach},
+    application::Name,
+    caller::Mandate,
     container::Container,
     directory::Directory,
     error::Error,
     operations::{
-        create_application::create_application,
+        create_application::{CreateKey, NewApplication, create_application},
         create_tenant::{create_tenant, found_vault},
     },
     permission::{ApplicationKind, Permission, Permissions, Transform},
-    tenant::{Settings, TenantKind, TenantRecord},
+    tenant::{Settings, Tenant, TenantKind},
 };
-use scrip_seal::{EpochKeys, KeySource};
+use scrip_seal::{EpochKeys, KeySource, Pepper};
 use scrip_store::SqliteStore;
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -90,8 +92,7 @@ async fn start(arguments: &DevArguments, environment: &Environment) -> anyhow::R
         chance: scrip_seal::fill_random,
     };
     let keys = keys(&vault, &*source, &folder.join("dev-keys.json")).await?;
-    let directory = Directory::load(&*vault.store, &*source).await.map_err(explain)?;
-    drop(source);
+    let directory = Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;
 
     let listener = TcpListener::bind(arguments.listen)
         .await
@@ -99,7 +100,7 @@ async fn start(arguments: &DevArguments, environment: &Environment) -> anyhow::R
     let url = format!("http://{}", listener.local_addr()?);
     announce(arguments, &url, &keys)?;
     let stop = stop_signal()?;
-    serve(Arc::new(App::new(vault, directory)), listener, stop).await;
+    serve(Arc::new(App::new(vault, directory, source.into())), listener, stop).await;
     Ok(())
 }
 
@@ -120,16 +121,22 @@ async fn keys(vault: &Vault, source: &dyn KeySource, file: &Path) -> anyhow::Res
             .with_context(|| format!("{} is damaged", file.display()));
     }
     // A start that was cut short may have left the tenant; its tokens stay reachable.
-    let known = vault.store.load_directory().await.map_err(|error| explain(error.into()))?;
-    let tenant = match known.tenants.into_iter().next() {
-        Some(tenant) => tenant,
-        None => create_tenant(vault, source, "Development", TenantKind::Test, Settings::default())
-            .await
-            .map_err(explain)?,
+    let directory = Directory::load(&*vault.store, source, None).await.map_err(explain)?;
+    let known = directory.tenants().first().map(|it| it.id);
+    let id = match known {
+        Some(id) => id,
+        None => {
+            let name = Name::parse("Development").map_err(|it| explain(it.into()))?;
+            create_tenant(vault, source, name, TenantKind::Test, Settings::default())
+                .await
+                .map_err(explain)?
+        }
     };
+    let directory = Directory::load(&*vault.store, source, None).await.map_err(explain)?;
+    let tenant = directory.tenant(id).context("the new tenant is not there")?;
     let keys = DevKeys {
-        tenant_id: tenant.id.to_string(),
-        keys: applications(vault, source, &tenant).await?,
+        tenant_id: id.to_string(),
+        keys: applications(vault, tenant, directory.pepper()).await?,
     };
     write_private(file, &serde_json::to_string_pretty(&keys)?)?;
     Ok(keys)
@@ -137,11 +144,16 @@ async fn keys(vault: &Vault, source: &dyn KeySource, file: &Path) -> anyhow::Res
 
 async fn applications(
     vault: &Vault,
-    source: &dyn KeySource,
-    tenant: &TenantRecord,
+    tenant: &Arc<Tenant>,
+    pepper: &Pepper,
 ) -> anyhow::Result<Keys> {
     let create = async |name, kind, access| {
-        create_application(vault, source, tenant, name, (kind, access)).await.map_err(explain)
+        let name = Name::parse(name).map_err(|it| explain(it.into()))?;
+        let new = NewApplication { name, kind, access, create_key: CreateKey::Yes };
+        let mandate = Mandate::of_operator(Arc::clone(tenant));
+        let created = create_application(vault, mandate, pepper, new, None).await;
+        let key = created.map_err(explain)?.api_key.context("the new application has no key")?;
+        anyhow::Ok(key.expose().to_owned())
     };
     let held_by =
         |kind| Permission::ALL.iter().copied().filter(move |it| it.kinds().contains(&kind));
@@ -152,7 +164,7 @@ async fn applications(
     let everything = AccessRule {
         description: "Everything, in clear".to_owned(),
         priority: 1,
-        container: Container::root(),
+        reach: Reach::Container(Container::root()),
         transform: Transform::Reveal,
         permissions: held_by(ApplicationKind::Private).collect(),
     };

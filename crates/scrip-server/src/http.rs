@@ -1,11 +1,16 @@
 //! The route table, and the router made of it.
 
+pub(crate) mod api_keys;
+pub(crate) mod applications;
 pub(crate) mod authenticate;
 pub(crate) mod cors;
 pub(crate) mod idempotency;
+pub(crate) mod permissions;
 pub(crate) mod pipeline;
 pub(crate) mod probes;
 pub(crate) mod problem;
+pub(crate) mod sessions;
+pub(crate) mod tenants;
 pub(crate) mod tokens;
 pub(crate) mod trace;
 
@@ -17,7 +22,11 @@ use axum::{
     response::Response,
     routing::{MethodFilter, get, on},
 };
-use scrip_core::{audit::Operation, permission::Permission};
+use scrip_core::{
+    audit::Operation,
+    caller::Needs,
+    permission::{ApplicationKind, Permission},
+};
 
 use crate::{
     app::App,
@@ -32,8 +41,10 @@ pub(crate) struct Route {
     pub(crate) operation: Operation,
     pub(crate) method: MethodFilter,
     pub(crate) path: &'static str,
-    pub(crate) permission: Permission,
+    pub(crate) needs: Needs,
     pub(crate) body: BodyKind,
+    /// How many names the path has.
+    pub(crate) ids: usize,
     pub(crate) handler: fn(Asked) -> Handling,
 }
 
@@ -41,28 +52,101 @@ pub(crate) struct Route {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyKind {
     None,
+    /// Whatever comes is passed over, but the idempotency key counts.
+    Unread,
     Json,
     MergePatch,
 }
 
-use BodyKind::{Json, MergePatch, None};
+use BodyKind::{Json, MergePatch, None, Unread};
+
+const ANY_KEY: Needs = Needs::Key;
+const PUBLIC: Needs = Needs::Kind(ApplicationKind::Public);
+const PRIVATE: Needs = Needs::Kind(ApplicationKind::Private);
+
+const fn may(permission: Permission) -> Needs {
+    Needs::Permission(permission)
+}
 
 #[rustfmt::skip]
 pub(crate) const ROUTES: &[Route] = &[
-    route(Operation::CreateToken, MethodFilter::POST, "/tokens", Permission::TokenCreate, (Json, tokens::create)),
-    route(Operation::GetToken, MethodFilter::GET, "/tokens/{id}", Permission::TokenRead, (None, tokens::get)),
-    route(Operation::UpdateToken, MethodFilter::PATCH, "/tokens/{id}", Permission::TokenUpdate, (MergePatch, tokens::update)),
-    route(Operation::DeleteToken, MethodFilter::DELETE, "/tokens/{id}", Permission::TokenDelete, (None, tokens::delete)),
+    route(Operation::CreateToken, MethodFilter::POST, "/tokens", may(Permission::TokenCreate), (Json, tokens::create)),
+    route(Operation::GetToken, MethodFilter::GET, "/tokens/{id}", may(Permission::TokenRead), (None, tokens::get)),
+    route(Operation::UpdateToken, MethodFilter::PATCH, "/tokens/{id}", may(Permission::TokenUpdate), (MergePatch, tokens::update)),
+    route(Operation::DeleteToken, MethodFilter::DELETE, "/tokens/{id}", may(Permission::TokenDelete), (None, tokens::delete)),
+
+    route(Operation::GetTenant, MethodFilter::GET, "/tenants/self", may(Permission::TenantRead), (None, tenants::get)),
+    route(Operation::UpdateTenant, MethodFilter::PUT, "/tenants/self", may(Permission::TenantUpdate), (Json, tenants::update)),
+    route(Operation::DeleteTenant, MethodFilter::DELETE, "/tenants/self", may(Permission::TenantDelete), (None, tenants::delete)),
+    route(Operation::GetTenantQuotas, MethodFilter::GET, "/tenants/self/quotas", may(Permission::TenantRead), (None, tenants::quotas)),
+
+    route(Operation::CreateApplication, MethodFilter::POST, "/applications", may(Permission::ApplicationCreate), (Json, applications::create)),
+    route(Operation::ListApplications, MethodFilter::GET, "/applications", may(Permission::ApplicationRead), (None, applications::list)),
+    route(Operation::GetApplicationByKey, MethodFilter::GET, "/applications/key", ANY_KEY, (None, applications::get_by_key)),
+    route(Operation::GetApplication, MethodFilter::GET, "/applications/{id}", may(Permission::ApplicationRead), (None, applications::get)),
+    route(Operation::UpdateApplication, MethodFilter::PUT, "/applications/{id}", may(Permission::ApplicationUpdate), (Json, applications::update)),
+    route(Operation::DeleteApplication, MethodFilter::DELETE, "/applications/{id}", may(Permission::ApplicationDelete), (None, applications::delete)),
+    route(Operation::RegenerateApplicationKey, MethodFilter::POST, "/applications/{id}/regenerate", ANY_KEY, (None, applications::regenerate)),
+    route(Operation::CreateApiKey, MethodFilter::POST, "/applications/{id}/keys", may(Permission::KeysCreate), (Unread, api_keys::create)),
+    route(Operation::ListApiKeys, MethodFilter::GET, "/applications/{id}/keys", may(Permission::KeysRead), (None, api_keys::list)),
+    route(Operation::GetApiKey, MethodFilter::GET, "/applications/{id}/keys/{key_id}", may(Permission::KeysRead), (None, api_keys::get)),
+    route(Operation::DeleteApiKey, MethodFilter::DELETE, "/applications/{id}/keys/{key_id}", may(Permission::KeysDelete), (None, api_keys::delete)),
+    route(Operation::ListPermissions, MethodFilter::GET, "/permissions", ANY_KEY, (None, permissions::list)),
+
+    route(Operation::CreateAccessSession, MethodFilter::POST, "/sessions", PUBLIC, (Unread, sessions::create)),
+    route(Operation::AuthorizeAccessSession, MethodFilter::POST, "/sessions/authorize", PRIVATE, (Json, sessions::authorize)),
 ];
+
+/// What a test or a document may know of a row.
+#[derive(Debug, Clone, Copy)]
+pub struct RouteSummary {
+    pub operation: Operation,
+    pub method: &'static str,
+    pub path: &'static str,
+    pub needs: Needs,
+}
+
+/// Every row of the table.
+pub fn routes() -> impl Iterator<Item = RouteSummary> {
+    ROUTES.iter().map(|it| RouteSummary {
+        operation: it.operation,
+        method: method_name(it.method),
+        path: it.path,
+        needs: it.needs,
+    })
+}
+
+fn method_name(method: MethodFilter) -> &'static str {
+    let known = [
+        (MethodFilter::GET, "GET"),
+        (MethodFilter::POST, "POST"),
+        (MethodFilter::PUT, "PUT"),
+        (MethodFilter::PATCH, "PATCH"),
+        (MethodFilter::DELETE, "DELETE"),
+    ];
+    known.into_iter().find(|(it, _)| *it == method).map_or("", |(_, name)| name)
+}
 
 const fn route(
     operation: Operation,
     method: MethodFilter,
     path: &'static str,
-    permission: Permission,
+    needs: Needs,
     (body, handler): (BodyKind, fn(Asked) -> Handling),
 ) -> Route {
-    Route { operation, method, path, permission, body, handler }
+    Route { operation, method, path, needs, body, ids: names(path), handler }
+}
+
+const fn names(path: &str) -> usize {
+    let mut count = 0_usize;
+    let mut rest = path.as_bytes();
+    while let [first, tail @ ..] = rest {
+        if *first == b'{' {
+            count = count.saturating_add(1);
+        }
+        rest = tail;
+    }
+    count
 }
 
 /// Paths come without a trailing slash: the pipeline has taken it off.

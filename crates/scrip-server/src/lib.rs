@@ -8,7 +8,7 @@ pub mod cli;
 pub mod clock;
 mod config;
 mod dev;
-mod http;
+pub mod http;
 pub mod serve;
 mod telemetry;
 mod wire;

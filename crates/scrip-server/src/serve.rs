@@ -24,7 +24,7 @@ const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
 /// Serves until `stop` is ready, then lets what is in flight finish within its deadline.
 pub async fn serve(app: Arc<App>, listener: TcpListener, stop: impl Future<Output = ()>) {
-    background::start(app.vault.clone());
+    background::start(&app);
     let router = http::router(&app);
     let builder = builder(&app.limits);
     let connections = GracefulShutdown::new();

@@ -3,19 +3,20 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use scrip_core::{
+    access_session::{AccessSessionId, AccessSessionRecord},
     answer::AnswerRecord,
-    application::{ApiKeyRecord, ApplicationRecord},
-    audit::Operation,
-    caller::{Inquiry, Permit},
+    audit::{AuditRecord, Operation},
+    caller::{Inquiry, Mandate, Permit},
     directory::DirectoryRecords,
+    error::Error,
     id::{TenantId, TokenId},
     operations::claim_answer::ANSWER_RETENTION,
+    policy::{PolicyRecords, PolicyWrite, Signed},
     store::{
-        AskedAnswer, Claimed, CvcChange, Deduplicate, DeleteToken, Deleted, InsertToken, Inserted,
-        Store, StoreError, StoreFuture, StoredAnswer, StoredToken, TokenRecord, UpdateToken,
-        Updated,
+        AskedAnswer, Beside, Claimed, CvcChange, DecidePolicy, Deduplicate, DeleteToken, Deleted,
+        InsertToken, Inserted, Store, StoreError, StoreFuture, StoreStatus, StoredAnswer,
+        StoredToken, TokenRecord, UpdateToken, Updated,
     },
-    tenant::TenantRecord,
     time::Timestamp,
 };
 use scrip_seal::{IndexDigest, Sealed};
@@ -35,6 +36,8 @@ struct State {
     answers: Vec<(TenantId, AnswerRecord, Option<TokenId>)>,
     audit: Vec<(TenantId, Operation)>,
     directory: DirectoryRecords,
+    sessions: Vec<Signed<AccessSessionRecord>>,
+    deleted_tenants: Vec<TenantId>,
 }
 
 #[derive(Debug, Clone)]
@@ -76,7 +79,7 @@ impl State {
         &mut self,
         tenant: TenantId,
         answer: Option<AnswerRecord>,
-        token: &TokenId,
+        token: Option<&TokenId>,
     ) -> Result<(), StoreError> {
         let Some(answer) = answer else { return Ok(()) };
         let forgotten = answer.created_at.before(ANSWER_RETENTION);
@@ -84,7 +87,7 @@ impl State {
         if self.answers.iter().any(|(_, it, _)| it.digest == answer.digest) {
             return Err(StoreError::Corrupt("a request was answered twice"));
         }
-        let token = answer.data.is_some().then(|| token.clone());
+        let token = answer.data.as_ref().and(token).cloned();
         self.answers.push((tenant, answer, token));
         Ok(())
     }
@@ -121,7 +124,7 @@ impl State {
         };
         self.audit.push((tenant, insert.audit.operation));
         let answer = insert.render.and_then(|it| it(&outcome));
-        self.remember(tenant, answer, &id)?;
+        self.remember(tenant, answer, Some(&id))?;
         Ok(outcome)
     }
 
@@ -152,7 +155,7 @@ impl State {
         };
         self.audit.push((tenant, audit.operation));
         let answer = render.and_then(|it| it(&outcome));
-        self.remember(tenant, answer, &answered)?;
+        self.remember(tenant, answer, Some(&answered))?;
         Ok(outcome)
     }
 
@@ -165,6 +168,42 @@ impl State {
         self.remove(at);
         self.audit.push((tenant, delete.audit.operation));
         Deleted::Done
+    }
+
+    fn change_policy(
+        &mut self,
+        tenant: TenantId,
+        decide: DecidePolicy,
+    ) -> Result<Result<(), Error>, StoreError> {
+        let is = |it: &PolicyRecords| it.tenant.record.id == tenant;
+        let Some(at) = self.directory.tenants.iter().position(is) else {
+            return Ok(Err(Error::NotFound));
+        };
+        let Some(found) = self.directory.tenants.get(at) else { return Ok(Err(Error::NotFound)) };
+        let edit = match decide(found.clone()) {
+            Ok(edit) => edit,
+            Err(error) => return Ok(Err(error)),
+        };
+        let mut known = self.directory.tenants.iter().flat_map(|it| &it.api_keys);
+        let taken = |write: &PolicyWrite| {
+            let PolicyWrite::PutApiKey(new) = write else { return false };
+            known.any(|it| it.record.digest == new.record.digest && it.record.id != new.record.id)
+        };
+        if edit.writes.iter().any(taken) {
+            return Ok(Err(Error::Conflict { reason: "this key is in use" }));
+        }
+        if let Some(records) = self.directory.tenants.get_mut(at) {
+            edit.writes.iter().for_each(|it| records.apply(it));
+            records.seal = edit.seal;
+        }
+        self.directory.version += 1;
+        self.beside(tenant, edit.written)?;
+        Ok(Ok(()))
+    }
+
+    fn beside(&mut self, tenant: TenantId, written: Beside) -> Result<(), StoreError> {
+        self.audit.push((tenant, written.audit.operation));
+        self.remember(tenant, written.answer, None)
     }
 
     fn answer(&self, asked: &AskedAnswer) -> Option<StoredAnswer> {
@@ -266,18 +305,128 @@ impl Store for MemoryStore {
         })
     }
 
-    fn insert_tenant(&self, tenant: TenantRecord) -> StoreFuture<'_, ()> {
-        self.with(move |it| it.directory.tenants.push(tenant))
+    fn directory_version(&self) -> StoreFuture<'_, i64> {
+        self.with(|it| it.directory.version)
     }
 
-    fn insert_application(
-        &self,
-        application: ApplicationRecord,
-        api_key: ApiKeyRecord,
-    ) -> StoreFuture<'_, ()> {
+    fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()> {
         self.with(move |it| {
-            it.directory.applications.push(application);
-            it.directory.api_keys.push(api_key);
+            it.audit.push((records.tenant.record.id, audit.operation));
+            it.directory.tenants.push(records);
+            it.directory.version += 1;
+        })
+    }
+
+    fn change_policy(
+        &self,
+        mandate: Mandate,
+        decide: DecidePolicy,
+    ) -> StoreFuture<'_, Result<(), Error>> {
+        self.attempt(move |it| it.change_policy(mandate.tenant().id, decide))
+    }
+
+    fn delete_tenant(&self, mandate: Mandate, audit: AuditRecord) -> StoreFuture<'_, Deleted> {
+        self.with(move |it| {
+            let id = mandate.tenant().id;
+            let had = it.directory.tenants.len();
+            it.directory.tenants.retain(|it| it.tenant.record.id != id);
+            if it.directory.tenants.len() == had {
+                return Deleted::Stale;
+            }
+            it.directory.version += 1;
+            it.deleted_tenants.push(id);
+            it.audit.push((id, audit.operation));
+            Deleted::Done
+        })
+    }
+
+    fn purge_tenants(&self, _now: Timestamp) -> StoreFuture<'_, usize> {
+        self.with(|it| {
+            let had = it.tokens.len();
+            let deleted = &it.deleted_tenants;
+            it.tokens.retain(|it| !deleted.contains(&it.tenant));
+            had - it.tokens.len()
+        })
+    }
+
+    fn insert_access_session(
+        &self,
+        mandate: Mandate,
+        session: Signed<AccessSessionRecord>,
+        written: Beside,
+    ) -> StoreFuture<'_, ()> {
+        self.attempt(move |it| {
+            it.beside(mandate.tenant().id, written)?;
+            it.sessions.push(session);
+            Ok(())
+        })
+    }
+
+    fn find_access_session(
+        &self,
+        id: AccessSessionId,
+    ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>> {
+        self.with(move |it| it.sessions.iter().find(|it| it.record.id == id).cloned())
+    }
+
+    fn find_access_session_by_nonce<'a>(
+        &'a self,
+        mandate: &'a Mandate,
+        nonce: [u8; 32],
+    ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>> {
+        self.with(move |it| {
+            let tenant = mandate.tenant().id;
+            let is = |it: &&Signed<AccessSessionRecord>| {
+                it.record.nonce == nonce && it.record.tenant == tenant
+            };
+            it.sessions.iter().find(is).cloned()
+        })
+    }
+
+    fn authorize_access_session(
+        &self,
+        mandate: Mandate,
+        session: Signed<AccessSessionRecord>,
+        written: Beside,
+    ) -> StoreFuture<'_, Updated> {
+        self.attempt(move |it| {
+            let tenant = mandate.tenant().id;
+            let is = |it: &&mut Signed<AccessSessionRecord>| {
+                it.record.id == session.record.id
+                    && it.record.tenant == tenant
+                    && it.record.authorized.is_none()
+            };
+            let Some(found) = it.sessions.iter_mut().find(is) else { return Ok(Updated::Stale) };
+            *found = session;
+            it.beside(tenant, written)?;
+            Ok(Updated::Done)
+        })
+    }
+
+    fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+        self.with(move |it| {
+            let had = it.sessions.len();
+            it.sessions.retain(|it| it.record.expires_at > before);
+            had - it.sessions.len()
+        })
+    }
+
+    fn status(&self) -> StoreFuture<'_, StoreStatus> {
+        self.with(|it| {
+            let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+            let policies = &it.directory.tenants;
+            let applications = policies.iter().map(|it| it.applications.len()).sum();
+            let api_keys = policies.iter().map(|it| it.api_keys.len()).sum();
+            let counts = vec![
+                ("tenants", count(policies.len())),
+                ("applications", count(applications)),
+                ("api_keys", count(api_keys)),
+                ("access_sessions", count(it.sessions.len())),
+                ("tokens", count(it.tokens.len())),
+                ("remembered_answers", count(it.answers.len())),
+                ("audit_records", count(it.audit.len())),
+            ];
+            StoreStatus { engine: "memory", counts, ..StoreStatus::default() }
         })
     }
 

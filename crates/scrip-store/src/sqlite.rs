@@ -4,23 +4,33 @@ mod answers;
 mod checkpoint;
 mod connection;
 mod directory;
+mod policy;
 mod readers;
 mod row;
+mod sessions;
+mod status;
 mod tokens;
 mod writer;
 
-use std::{fs::File, path::Path};
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use scrip_core::{
-    application::{ApiKeyRecord, ApplicationRecord},
-    caller::{Inquiry, Permit},
+    access_session::{AccessSessionId, AccessSessionRecord},
+    audit::AuditRecord,
+    caller::{Inquiry, Mandate, Permit},
     directory::DirectoryRecords,
+    error::Error,
     id::TokenId,
+    policy::{PolicyRecords, Signed},
     store::{
-        AskedAnswer, Claimed, DeleteToken, Deleted, InsertToken, Inserted, Store, StoreError,
-        StoreFuture, StoredToken, UpdateToken, Updated,
+        AskedAnswer, Beside, Claimed, DecidePolicy, DeleteToken, Deleted, InsertToken, Inserted,
+        Store, StoreError, StoreFuture, StoreStatus, StoredToken, UpdateToken, Updated,
     },
-    tenant::TenantRecord,
     time::Timestamp,
 };
 use scrip_seal::Sealed;
@@ -34,12 +44,16 @@ use crate::{
 /// is then the last and tidies the log away; the lock after all of them.
 #[derive(Debug)]
 pub struct SqliteStore {
-    _checkpointer: Checkpointer,
+    _checkpointer: Option<Checkpointer>,
     readers: Readers,
     writer: Writer,
     claims: Claims,
-    _lock: File,
+    path: PathBuf,
+    _lock: Option<File>,
 }
+
+/// An operator's command holds the lock only to begin; a server waits for that long.
+const SERVER_PATIENCE: Duration = Duration::from_secs(3);
 
 impl SqliteStore {
     /// Opens or creates the file, and brings its schema up to date.
@@ -47,13 +61,41 @@ impl SqliteStore {
     /// # Errors
     /// The file cannot be used, is open elsewhere, or was written by a newer version.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let lock = connection::lock(path)?;
-        let writer = Writer::start(connection::open_writer(path)?)?;
-        let readers = Readers::new(path)?;
-        let progress = std::sync::Arc::clone(&writer.progress);
-        let checkpointer = Checkpointer::start(path, progress)?;
-        let claims = Claims::default();
-        Ok(Self { _checkpointer: checkpointer, readers, writer, claims, _lock: lock })
+        let lock = connection::lock(path, SERVER_PATIENCE)?;
+        let busy =
+            || StoreError::Unavailable("another process has this data directory open".into());
+        let lock = lock.ok_or_else(busy)?;
+        let mut store = Self::start(path, connection::open_writer(path)?)?;
+        let progress = Arc::clone(&store.writer.progress);
+        store._checkpointer = Some(Checkpointer::start(path, progress)?);
+        store._lock = Some(lock);
+        Ok(store)
+    }
+
+    /// For an operator's command, beside a running server or without one. The engine's own locks
+    /// keep the two apart for each transaction.
+    ///
+    /// # Errors
+    /// As for [`SqliteStore::open`].
+    pub fn open_beside(path: &Path) -> Result<Self, StoreError> {
+        let connection = match connection::lock(path, Duration::ZERO)? {
+            // Nobody is there, so the schema is ours to bring up to date; and then the lock is
+            // free again for a server to start.
+            Some(_lock) => connection::open_writer(path)?,
+            None => connection::open_writer_beside(path)?,
+        };
+        Self::start(path, connection)
+    }
+
+    fn start(path: &Path, connection: rusqlite::Connection) -> Result<Self, StoreError> {
+        Ok(Self {
+            _checkpointer: None,
+            readers: Readers::new(path)?,
+            writer: Writer::start(connection)?,
+            claims: Claims::default(),
+            path: path.to_owned(),
+            _lock: None,
+        })
     }
 }
 
@@ -112,21 +154,92 @@ impl Store for SqliteStore {
         Box::pin(async move { self.readers.read(directory::load_directory) })
     }
 
+    fn directory_version(&self) -> StoreFuture<'_, i64> {
+        Box::pin(async move { self.readers.read(directory::directory_version) })
+    }
+
     fn insert_pepper(&self, pepper: Sealed) -> StoreFuture<'_, ()> {
-        Box::pin(self.writer.write(move |it| directory::insert_pepper(it, &pepper)))
+        Box::pin(self.writer.write(move |it| policy::insert_pepper(it, &pepper)))
     }
 
-    fn insert_tenant(&self, tenant: TenantRecord) -> StoreFuture<'_, ()> {
-        Box::pin(self.writer.write(move |it| directory::insert_tenant(it, &tenant)))
+    fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()> {
+        Box::pin(self.writer.write(move |it| policy::insert_tenant(it, &records, &audit)))
     }
 
-    fn insert_application(
+    fn change_policy(
         &self,
-        application: ApplicationRecord,
-        api_key: ApiKeyRecord,
+        mandate: Mandate,
+        decide: DecidePolicy,
+    ) -> StoreFuture<'_, Result<(), Error>> {
+        let tenant = mandate.tenant().id;
+        Box::pin(self.writer.write(move |it| policy::change_policy(it, tenant, decide)))
+    }
+
+    fn delete_tenant(&self, mandate: Mandate, audit: AuditRecord) -> StoreFuture<'_, Deleted> {
+        let tenant = mandate.tenant().id;
+        Box::pin(async move {
+            let delete = move |it: &_| policy::delete_tenant(it, tenant, &audit);
+            let deleted = self.writer.write(delete).await?;
+            // The keys are gone from the tables; the log that had them is cut before the answer.
+            self.writer.progress.cut_due.store(true, Ordering::Relaxed);
+            self.writer.write(|_| Ok(())).await?;
+            Ok(deleted)
+        })
+    }
+
+    fn purge_tenants(&self, now: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(self.writer.write(move |it| policy::purge_tenants(it, now)))
+    }
+
+    fn insert_access_session(
+        &self,
+        mandate: Mandate,
+        session: Signed<AccessSessionRecord>,
+        written: Beside,
     ) -> StoreFuture<'_, ()> {
-        let work = move |it: &_| directory::insert_application(it, &application, &api_key);
+        let tenant = mandate.tenant().id;
+        let insert = move |it: &_| sessions::insert_access_session(it, tenant, &session, &written);
+        Box::pin(self.writer.write(insert))
+    }
+
+    fn find_access_session(
+        &self,
+        id: AccessSessionId,
+    ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>> {
+        Box::pin(async move { self.readers.read(|it| sessions::find_access_session(it, id)) })
+    }
+
+    fn find_access_session_by_nonce<'a>(
+        &'a self,
+        mandate: &'a Mandate,
+        nonce: [u8; 32],
+    ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>> {
+        let tenant = mandate.tenant().id;
+        Box::pin(async move {
+            self.readers.read(|it| sessions::find_access_session_by_nonce(it, tenant, nonce))
+        })
+    }
+
+    fn authorize_access_session(
+        &self,
+        mandate: Mandate,
+        session: Signed<AccessSessionRecord>,
+        written: Beside,
+    ) -> StoreFuture<'_, Updated> {
+        let tenant = mandate.tenant().id;
+        let work = move |it: &_| sessions::authorize_access_session(it, tenant, &session, &written);
         Box::pin(self.writer.write(work))
+    }
+
+    fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(self.writer.write(move |it| sessions::forget_access_sessions(it, before)))
+    }
+
+    fn status(&self) -> StoreFuture<'_, StoreStatus> {
+        Box::pin(async move {
+            let status = self.readers.read(|it| status::status(it, &self.path))?;
+            Ok(StoreStatus { queue: self.writer.waiting(), ..status })
+        })
     }
 
     fn check_ready(&self) -> StoreFuture<'_, ()> {

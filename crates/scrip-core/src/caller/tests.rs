@@ -6,8 +6,13 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
+    access::{AccessPolicy, AccessRule, Condition, Reach},
+    application::Name,
     id::TenantId,
-    tenant::{Settings, TenantKind},
+    permission::Permissions,
+    policy::PolicyRecords,
+    quota::Quotas,
+    tenant::{Settings, TenantKind, TenantRecord},
 };
 
 fn rule(
@@ -19,27 +24,43 @@ fn rule(
     AccessRule {
         description: String::new(),
         priority,
-        container: Container::parse(container).unwrap(),
+        reach: Reach::Container(Container::parse(container).unwrap()),
         transform,
         permissions: Permissions::of(&[permission]),
     }
 }
 
-fn caller(permissions: &[Permission], rules: Vec<AccessRule>) -> Caller {
+pub(crate) fn tenant() -> Arc<Tenant> {
     let root = RootKey::from_text("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
-    let keys = TenantKeys::create(&root, "acme").unwrap();
-    let tenant = Tenant {
+    let wrapped = TenantKeys::create(&root, "acme").unwrap();
+    let keys = TenantKeys::unwrap(&root, "acme", &wrapped).unwrap();
+    let tenant = TenantRecord {
         id: TenantId(Uuid::nil()),
+        name: Name::parse("acme").unwrap(),
         kind: TenantKind::Test,
         settings: Settings::default(),
-        keys: TenantKeys::unwrap(&root, "acme", &keys).unwrap(),
+        quotas: Quotas::default_for(TenantKind::Test),
+        keys: wrapped,
+        created: Stamp { by: None, at: Timestamp { unix_ms: 0 } },
+        modified: None,
     };
+    let records = PolicyRecords::new(&keys, tenant);
+    Arc::new(Tenant::new(Arc::new(keys), records))
+}
+
+fn principal(permissions: &[Permission], rules: Vec<AccessRule>) -> Arc<Principal> {
     let access = AccessPolicy { permissions: Permissions::of(permissions), rules };
     let application = ApplicationId(Uuid::nil());
-    let kind = ApplicationKind::Private;
-    let principal = Principal::new(Arc::new(tenant), application, kind, access);
+    Arc::new(Principal::new(tenant(), application, ApplicationKind::Private, access))
+}
+
+fn asks(principal: Arc<Principal>) -> Caller {
     let origin = Origin { trace: "test".into(), address: [127, 0, 0, 1].into() };
-    Caller::new(Arc::new(principal), origin)
+    Caller::new(principal, origin)
+}
+
+fn caller(permissions: &[Permission], rules: Vec<AccessRule>) -> Caller {
+    asks(principal(permissions, rules))
 }
 
 use Permission::{TokenCreate, TokenRead, TokenUse};
@@ -93,11 +114,98 @@ fn a_rule_goes_before_a_plain_permission() {
     check(&caller, TokenRead, &["/b/"], Some(Mask));
 }
 
+fn session(lent: AccessPolicy, authorizer: &Arc<Principal>) -> Caller {
+    let begun_by = principal(&[], vec![]);
+    let id = AccessSessionId([1; 32]);
+    asks(Arc::new(Principal::session(id, &begun_by, Some((Arc::clone(authorizer), lent)))))
+}
+
+fn ruled(rules: Vec<AccessRule>) -> AccessPolicy {
+    AccessPolicy { permissions: Permissions::default(), rules }
+}
+
+#[test]
+fn a_session_has_no_rights_until_it_is_authorized() {
+    let begun_by = principal(&[TokenRead], vec![]);
+    let caller = asks(Arc::new(Principal::session(AccessSessionId([1; 32]), &begun_by, None)));
+    check(&caller, TokenRead, &["/a/"], None);
+    assert!(caller.inquire(TokenRead).is_err());
+    assert!(caller.meets(Needs::Key).is_ok());
+    assert!(caller.meets(Needs::Kind(ApplicationKind::Private)).is_err());
+}
+
+#[test]
+fn a_session_never_has_more_than_its_authorizer() {
+    let authorizer =
+        principal(&[], vec![rule(1, "/a/", Mask, TokenRead), rule(1, "/b/", Reveal, TokenRead)]);
+    let caller = session(ruled(vec![rule(1, "/", Reveal, TokenRead)]), &authorizer);
+    check(&caller, TokenRead, &["/a/"], Some(Mask));
+    check(&caller, TokenRead, &["/b/"], Some(Reveal));
+    check(&caller, TokenRead, &["/c/"], None);
+    let caller = session(ruled(vec![rule(1, "/b/", Redact, TokenRead)]), &authorizer);
+    check(&caller, TokenRead, &["/b/"], Some(Redact));
+    check(&caller, TokenRead, &["/a/"], None);
+}
+
+#[test]
+fn a_condition_about_the_id_needs_the_id() {
+    let authorizer = principal(&[], vec![rule(1, "/", Reveal, TokenRead)]);
+    let mut by_id = rule(1, "/", Reveal, TokenRead);
+    by_id.reach = Reach::Conditions(vec![Condition::IdIs("card-7".to_owned())]);
+    let caller = session(ruled(vec![by_id]), &authorizer);
+    check(&caller, TokenRead, &["/a/"], None);
+    let containers = Containers::parse(["/a/"]).unwrap();
+    let (seven, eight) = (TokenId::parse("card-7").unwrap(), TokenId::parse("card-8").unwrap());
+    let of = |id| Subject { containers: &containers, id: Some(id) };
+    assert_eq!(caller.transform(TokenRead, of(&seven)), Some(Reveal));
+    assert_eq!(caller.transform(TokenRead, of(&eight)), None);
+    let again = caller.permit(TokenRead, of(&seven)).unwrap().again();
+    assert_eq!(again.unwrap().transform(), Reveal);
+}
+
+#[test]
+fn what_would_be_more_than_ones_own() {
+    let own = principal(
+        &[Permission::TokenIntentCreate],
+        vec![
+            rule(1, "/a/b/", Mask, TokenRead),
+            rule(2, "/a/", Reveal, TokenRead),
+            rule(3, "/c/", Reveal, TokenRead),
+        ],
+    );
+    let by = |reach| {
+        let mut it = rule(1, "/", Reveal, TokenRead);
+        it.reach = Reach::Conditions(vec![reach]);
+        it
+    };
+    let container = |text| Container::parse(text).unwrap();
+    let table = [
+        (rule(1, "/c/", Reveal, TokenRead), false),
+        (rule(1, "/c/d/", Reveal, TokenRead), false),
+        (rule(1, "/a/", Reveal, TokenRead), true),
+        (rule(1, "/a/", Mask, TokenRead), false),
+        (rule(1, "/a/b/", Reveal, TokenRead), true),
+        (rule(1, "/a/x/", Reveal, TokenRead), false),
+        (rule(1, "/", Redact, TokenRead), true),
+        (rule(1, "/c/", Redact, TokenCreate), true),
+        (rule(1, "/", Reveal, Permission::TokenIntentCreate), false),
+        (rule(1, "/", Redact, Permission::TokenIntentDelete), true),
+        (by(Condition::IdIs("card-7".to_owned())), false),
+        (by(Condition::ContainerStartsWith(container("/a/"))), true),
+        (by(Condition::ContainerIs(container("/c/"))), false),
+    ];
+    for (asked, expected) in table {
+        let exceeds = own.exceeds(&ruled(vec![asked.clone()]));
+        assert_eq!(exceeds.is_some(), expected, "{asked:?}");
+    }
+}
+
 /// What the access rules say, word by word.
 fn reference(rules: &[AccessRule], permission: Permission, container: &str) -> Option<Transform> {
     let mut best: Option<&AccessRule> = None;
     for rule in rules {
-        let path: Vec<_> = rule.container.as_str().split('/').filter(|it| !it.is_empty()).collect();
+        let Reach::Container(reach) = &rule.reach else { continue };
+        let path: Vec<_> = reach.as_str().split('/').filter(|it| !it.is_empty()).collect();
         let asked: Vec<_> = container.split('/').filter(|it| !it.is_empty()).collect();
         if !asked.starts_with(&path) || !rule.permissions.has(permission) {
             continue;

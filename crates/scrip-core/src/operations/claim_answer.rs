@@ -34,7 +34,10 @@ pub async fn claim_answer(
     }
     let now = vault.clock.now();
     let tenant = caller.tenant();
-    let digest = tenant.keys.idempotency(caller.application().0.as_bytes(), idempotency_key);
+    // Sessions of one application are strangers to each other.
+    let session = caller.session().map(|it| it.0).unwrap_or_default();
+    let asker = [caller.application().0.as_bytes().as_slice(), &session].concat();
+    let digest = tenant.keys.idempotency(&asker, idempotency_key);
     let asked = AskedAnswer { tenant: tenant.id, digest, now, since: now.before(ANSWER_RETENTION) };
     match vault.store.claim_answer(asked).await? {
         Claimed::Claim(claim) => Ok(Turn::Proceed(claim)),

@@ -1,46 +1,85 @@
-//! Create Application, with its first key.
+//! Create Application, with its first key or without.
 
-use scrip_seal::{KeySource, Pepper};
+use scrip_seal::Pepper;
 
 use crate::{
     Vault,
-    application::{AccessPolicy, ApiKeyRecord, ApplicationRecord, new_api_key},
+    access::AccessPolicy,
+    answer::Remember,
+    application::{ApiKeyText, Application, ApplicationRecord, Name},
+    audit::Operation,
+    caller::Mandate,
+    change::{Decision, api_key_record, change_policy},
     error::Error,
-    id::{ApiKeyId, ApplicationId, random_uuid},
+    id::{ApplicationId, random_uuid},
     permission::ApplicationKind,
-    tenant::TenantRecord,
+    policy::{PolicyWrite, Signed},
 };
 
-/// Gives the text of the key, which is not kept.
-///
+/// A tenant's policy is checked as a whole whenever it changes, so it has to have an end.
+const APPLICATIONS_MAX: usize = 5_000;
+
+#[derive(Debug)]
+pub struct NewApplication {
+    pub name: Name,
+    pub kind: ApplicationKind,
+    pub access: AccessPolicy,
+    pub create_key: CreateKey,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CreateKey {
+    Yes,
+    No,
+}
+
+#[derive(Debug, Clone)]
+pub struct CreatedApplication {
+    pub application: Application,
+    /// Shown now, and never again.
+    pub api_key: Option<ApiKeyText>,
+}
+
 /// # Errors
-/// The store or the key source did not answer.
+/// The request breaks a rule, or the tenant has too many.
 pub async fn create_application(
     vault: &Vault,
-    source: &dyn KeySource,
-    tenant: &TenantRecord,
-    name: &str,
-    (kind, access): (ApplicationKind, AccessPolicy),
-) -> Result<String, Error> {
-    let wrapped = vault.store.load_directory().await?.pepper;
-    let wrapped = wrapped.ok_or_else(|| Error::Internal("the vault is empty".into()))?;
-    let key = new_api_key(tenant.kind, kind, vault.chance);
-    let created_at = vault.clock.now();
-    let application = ApplicationRecord {
+    mandate: Mandate,
+    pepper: &Pepper,
+    new: NewApplication,
+    remember: Option<Remember<CreatedApplication>>,
+) -> Result<CreatedApplication, Error> {
+    new.access.check(new.kind).map_err(Error::Invalid)?;
+    let now = vault.clock.now();
+    let tenant = mandate.tenant();
+    let record = ApplicationRecord {
         id: ApplicationId(random_uuid(vault.chance)),
         tenant: tenant.id,
-        name: name.to_owned(),
-        kind,
-        access,
-        created_at,
+        name: new.name,
+        kind: new.kind,
+        access: new.access,
+        created: mandate.stamp(now),
+        modified: None,
     };
-    let api_key = ApiKeyRecord {
-        id: ApiKeyId(random_uuid(vault.chance)),
-        tenant: tenant.id,
-        application: application.id,
-        digest: Pepper::unwrap(source, &wrapped)?.digest(&key),
-        created_at,
-    };
-    vault.store.insert_application(application, api_key).await?;
-    Ok(key)
+    let api_key = (new.create_key == CreateKey::Yes)
+        .then(|| ApiKeyText::new(tenant.kind, new.kind.key_mark(), vault.chance));
+    let api_keys: Vec<_> = api_key
+        .iter()
+        .map(|it| api_key_record(vault, &mandate, record.id, (it, pepper), now))
+        .collect();
+    let keys = &tenant.keys;
+    let mut writes = vec![PolicyWrite::PutApplication(Signed::new(keys, record.clone()))];
+    let signed = |it: &crate::application::ApiKeyRecord| Signed::new(keys, it.clone());
+    writes.extend(api_keys.iter().map(signed).map(PolicyWrite::PutApiKey));
+    let entity = record.id.to_string();
+    let outcome = CreatedApplication { application: Application { record, api_keys }, api_key };
+    let operation = (Operation::CreateApplication, now);
+    change_policy(vault, mandate, operation, remember, move |records| {
+        if records.applications.len() >= APPLICATIONS_MAX {
+            let reason = "a tenant has at most 5000 applications; delete one";
+            return Err(Error::Unprocessable { reason });
+        }
+        Ok(Decision { writes, entity, outcome })
+    })
+    .await
 }

@@ -4,8 +4,12 @@ use scrip_seal::{KeySource, Pepper, TenantKeys};
 
 use crate::{
     Vault,
+    application::Name,
+    audit::{AuditRecord, Operation},
     error::Error,
     id::{TenantId, random_uuid},
+    policy::{PolicyRecords, Stamp},
+    quota::Quotas,
     tenant::{Settings, TenantKind, TenantRecord},
 };
 
@@ -26,14 +30,24 @@ pub async fn found_vault(vault: &Vault, source: &dyn KeySource) -> Result<(), Er
 pub async fn create_tenant(
     vault: &Vault,
     source: &dyn KeySource,
-    name: &str,
+    name: Name,
     kind: TenantKind,
     settings: Settings,
-) -> Result<TenantRecord, Error> {
-    let id = TenantId(random_uuid(vault.chance));
-    let keys = TenantKeys::create(source, &id.to_string())?;
-    let (name, created_at) = (name.to_owned(), vault.clock.now());
-    let record = TenantRecord { id, name, kind, settings, keys, created_at };
-    vault.store.insert_tenant(record.clone()).await?;
-    Ok(record)
+) -> Result<TenantId, Error> {
+    let (id, now) = (TenantId(random_uuid(vault.chance)), vault.clock.now());
+    let wrapped = TenantKeys::create(source, &id.to_string())?;
+    let keys = TenantKeys::unwrap(source, &id.to_string(), &wrapped)?;
+    let tenant = TenantRecord {
+        id,
+        name,
+        kind,
+        settings,
+        quotas: Quotas::default_for(kind),
+        keys: wrapped,
+        created: Stamp { by: None, at: now },
+        modified: None,
+    };
+    let audit = AuditRecord::of_operator(Operation::CreateTenant, now);
+    vault.store.insert_tenant(PolicyRecords::new(&keys, tenant), audit).await?;
+    Ok(id)
 }

@@ -134,11 +134,9 @@ impl Creation {
 
     /// Updating needs the permission to update, there; without it the existing token is read.
     fn becomes(&self, caller: &Caller, found: &StoredToken) -> DeduplicationBehavior {
-        let containers = &found.record.containers;
+        let may_update = caller.transform(Permission::TokenUpdate, &found.record).is_some();
         match self.behavior {
-            UpdateExisting if caller.transform(Permission::TokenUpdate, containers).is_some() => {
-                UpdateExisting
-            }
+            UpdateExisting if may_update => UpdateExisting,
             UpdateExisting | ReadExisting => ReadExisting,
         }
     }

@@ -18,7 +18,7 @@ pub async fn delete_token(vault: &Vault, caller: &Caller, id: &TokenId) -> Resul
         let now = vault.clock.now();
         let inquiry = caller.inquire(Permission::TokenDelete)?;
         let stored = vault.store.find_token(inquiry, id, now).await?.ok_or(Error::NotFound)?;
-        let permit = caller.permit(Permission::TokenDelete, &stored.record.containers)?;
+        let permit = caller.permit(Permission::TokenDelete, &stored.record)?;
         let audit = AuditRecord::new(Operation::DeleteToken, caller, now);
         let delete = DeleteToken { id: id.clone(), revision: stored.record.revision, audit };
         match vault.store.delete_token(permit, delete).await? {

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::{
     Vault,
+    access::Subject,
     answer::{Remember, remembered},
     audit::{AuditRecord, Operation},
     body::Body,
@@ -56,6 +57,7 @@ pub(crate) async fn update_existing(
         other @ (Error::Invalid(_)
         | Error::Forbidden(_)
         | Error::Conflict { .. }
+        | Error::Unprocessable { .. }
         | Error::TooMany { .. }
         | Error::Unavailable(_)
         | Error::Internal(_)) => other,
@@ -73,7 +75,7 @@ async fn rewrite(
         let now = vault.clock.now();
         let inquiry = caller.inquire(Permission::TokenUpdate)?;
         let stored = vault.store.find_token(inquiry, id, now).await?.ok_or(Error::NotFound)?;
-        let permit = caller.permit(Permission::TokenUpdate, &stored.record.containers)?;
+        let permit = caller.permit(Permission::TokenUpdate, &stored.record)?;
         let change = Change::new(vault, caller, stored, patch, now)?;
         // Two permits: one to write with, one to show the result by, after a move perhaps.
         let most = as_found.map_or(permit.transform(), |it| it.min(permit.transform()));
@@ -182,7 +184,7 @@ impl Change {
 
     /// The answer shows no more than the caller saw before the token moved, or sees after.
     fn shown_by(&self, caller: &Caller, before: Transform) -> Result<Permit, Error> {
-        let permit = caller.permit(Permission::TokenUpdate, &self.token.record.containers)?;
+        let permit = caller.permit(Permission::TokenUpdate, &self.token.record)?;
         Ok(permit.weakened(before))
     }
 
@@ -253,8 +255,9 @@ fn moved(caller: &Caller, before: &TokenRecord, patch: &TokenPatch) -> Result<Co
     let assumed = || Containers::from(before.token_type.default_container());
     let containers = containers.clone().unwrap_or_else(assumed);
     if containers.set_text() != before.containers.set_text() {
-        caller.permit(Permission::TokenUpdate, &containers)?;
-        if caller.sight(&containers) > caller.sight(&before.containers) {
+        let there = Subject { containers: &containers, id: Some(&before.id) };
+        caller.permit(Permission::TokenUpdate, there)?;
+        if caller.sight(there) > caller.sight(before) {
             return Err(Error::Forbidden(Refusal::StrongerTransform));
         }
     }
@@ -268,7 +271,7 @@ fn check_rights(
     body: &Body,
     patch: &TokenPatch,
 ) -> Result<(), Error> {
-    if caller.sight(&before.containers) == Some(Transform::Reveal) {
+    if caller.sight(before) == Some(Transform::Reveal) {
         return Ok(());
     }
     let mask_changes = patch.mask.as_ref().is_some_and(|it| {

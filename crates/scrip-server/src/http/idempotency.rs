@@ -3,6 +3,7 @@
 use axum::response::Response;
 use hyper::HeaderMap;
 use scrip_core::{
+    answer::Rendered,
     caller::Caller,
     operations::claim_answer::{Turn, claim_answer},
     store::Claim,
@@ -28,7 +29,8 @@ pub(crate) async fn next(app: &App, caller: &Caller, headers: &HeaderMap) -> Res
         Turn::Proceed(claim) => Ok(Next::Proceed(Some(claim))),
         Turn::Replay(replay) => {
             let body = wire::answer::with_data(replay.body, replay.data, None);
-            Ok(Next::Replay(wire::answer::json(replay.status, body)))
+            let rendered = Rendered { status: replay.status, body };
+            Ok(Next::Replay(wire::answer::rendered(rendered)))
         }
     }
 }

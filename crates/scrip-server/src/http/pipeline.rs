@@ -15,12 +15,13 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use hyper::{
-    HeaderMap, Method, StatusCode, Uri,
+    HeaderMap, Method, Uri,
     header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue},
     http::request::Parts,
 };
 use scrip_core::{
-    caller::{Caller, Origin},
+    answer::{Remember, Rendered},
+    caller::{Caller, Mandate, Needs, Origin},
     error::Error,
     store::Claim,
 };
@@ -48,10 +49,24 @@ struct Peer(SocketAddr);
 pub(crate) struct Asked {
     pub(crate) app: Arc<App>,
     pub(crate) caller: Caller,
-    /// The last segment of the path, where the route has one.
+    pub(crate) needs: Needs,
+    /// What stands in the path where the route has a name for it.
     pub(crate) id: String,
+    pub(crate) inner_id: String,
+    pub(crate) query: Option<String>,
     pub(crate) body: Bytes,
     pub(crate) claim: Option<Claim>,
+}
+
+impl Asked {
+    pub(crate) fn mandate(&self) -> Result<Mandate, Problem> {
+        Ok(self.caller.mandate(self.needs)?)
+    }
+
+    /// What remembers the answer, when the request has an idempotency key.
+    pub(crate) fn remember<T>(&mut self, render: fn(&T) -> Rendered) -> Option<Remember<T>> {
+        self.claim.take().map(|claim| Remember { claim, render })
+    }
 }
 
 pub(crate) async fn answer<B>(
@@ -130,33 +145,36 @@ async fn handle(
     let peer: Option<&Peer> = head.extensions.get();
     let address = peer.map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |it| it.0.ip());
     let origin = Origin { trace: Arc::clone(&trace.0), address };
-    let caller = authenticate(app, &head.headers, origin)?;
-    caller.inquire(route.permission)?;
+    let caller = authenticate(app, &head.headers, origin).await?;
+    caller.meets(route.needs)?;
     check_content_type(route.body, &head.headers)?;
     let claim = match route.body {
         BodyKind::None => None,
-        BodyKind::Json | BodyKind::MergePatch => {
+        BodyKind::Unread | BodyKind::Json | BodyKind::MergePatch => {
             match idempotency::next(app, &caller, &head.headers).await? {
                 Next::Proceed(claim) => claim,
                 Next::Replay(response) => return Ok(response),
             }
         }
     };
-    let id = head.extract::<Path<String>>().await.map(|Path(id)| id).unwrap_or_default();
+    let (id, inner_id) = path_ids(route, head).await;
     // Held until the request is answered: what a body becomes takes room too.
     let _room = match route.body {
-        BodyKind::None => None,
+        BodyKind::None | BodyKind::Unread => None,
         BodyKind::Json | BodyKind::MergePatch => room(app, body)?,
     };
     let body = match route.body {
-        BodyKind::None => Bytes::new(),
+        BodyKind::None | BodyKind::Unread => Bytes::new(),
         BodyKind::Json | BodyKind::MergePatch => {
             let read = read_body(body, app.limits.body_bytes_max);
             timeout(app.limits.body_deadline, read).await.map_err(|_| Problem::BodyTimeout)??
         }
     };
     let claimed = claim.is_some();
-    let handling = (route.handler)(Asked { app: Arc::clone(app), caller, id, body, claim });
+    let (app, needs) = (Arc::clone(app), route.needs);
+    let query = head.uri.query().map(str::to_owned);
+    let asked = Asked { app, caller, needs, id, inner_id, query, body, claim };
+    let handling = (route.handler)(asked);
     if !claimed {
         return handling.await;
     }
@@ -166,9 +184,22 @@ async fn handle(
     handled.unwrap_or_else(|_| Err(Error::Internal("a handler panicked".into()).into()))
 }
 
+async fn path_ids(route: &Route, head: &mut Parts) -> (String, String) {
+    match route.ids {
+        0 => (String::new(), String::new()),
+        1 => {
+            let id = head.extract::<Path<String>>().await;
+            (id.map(|Path(id)| id).unwrap_or_default(), String::new())
+        }
+        _ => {
+            head.extract::<Path<(String, String)>>().await.map(|Path(ids)| ids).unwrap_or_default()
+        }
+    }
+}
+
 fn check_content_type(body: BodyKind, headers: &HeaderMap) -> Result<(), Problem> {
     let wanted = match body {
-        BodyKind::None => return Ok(()),
+        BodyKind::None | BodyKind::Unread => return Ok(()),
         BodyKind::Json => "application/json",
         BodyKind::MergePatch => "application/merge-patch+json",
     };
@@ -229,13 +260,6 @@ async fn discard(body: &mut Body) {
             return;
         }
     }
-}
-
-/// An answer without a body.
-pub(crate) fn no_content() -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    response
 }
 
 #[cfg(test)]

@@ -21,6 +21,8 @@ pub(crate) enum Problem {
     /// A header that decides about security was sent more than once, or is not text.
     BadHeader(&'static str),
     UnsupportedMediaType(&'static str),
+    /// It was here once: what to use instead.
+    Gone(&'static str),
     TooLarge,
     BodyTimeout,
     /// Not JSON, or JSON that is not read: the rule and where.
@@ -52,6 +54,7 @@ impl Problem {
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::UnsupportedMediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Gone(_) => StatusCode::GONE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BadHeader(_) | Self::Malformed(_) | Self::Failed(Error::Invalid(_)) => {
@@ -59,6 +62,7 @@ impl Problem {
             }
             Self::Failed(Error::Forbidden(_)) => StatusCode::FORBIDDEN,
             Self::Failed(Error::Conflict { .. }) => StatusCode::CONFLICT,
+            Self::Failed(Error::Unprocessable { .. }) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Failed(Error::TooMany { .. }) => StatusCode::TOO_MANY_REQUESTS,
             Self::Failed(Error::Unavailable(_)) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Failed(Error::Internal(_)) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -72,6 +76,7 @@ impl Problem {
             Self::Unauthorized => "the BT-API-KEY header has no key that is known here".to_owned(),
             Self::BadHeader(name) => format!("the {name} header must be sent once, as plain text"),
             Self::UnsupportedMediaType(wanted) => format!("the content type must be {wanted}"),
+            Self::Gone(instead) => (*instead).to_owned(),
             Self::TooLarge => "the body is larger than this server accepts".to_owned(),
             Self::BodyTimeout => "the body did not arrive in time".to_owned(),
             Self::Malformed(rule) => rule.clone(),
@@ -88,6 +93,7 @@ impl Problem {
             | Self::Unauthorized
             | Self::BadHeader(_)
             | Self::UnsupportedMediaType(_)
+            | Self::Gone(_)
             | Self::TooLarge
             | Self::BodyTimeout
             | Self::Malformed(_)

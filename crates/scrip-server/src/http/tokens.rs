@@ -1,7 +1,6 @@
 //! Handlers of tokens: a sentence each.
 
 use scrip_core::{
-    answer::Remember,
     error::Error,
     id::TokenId,
     operations::{
@@ -11,18 +10,14 @@ use scrip_core::{
 };
 
 use crate::{
-    http::{
-        Handling,
-        pipeline::{Asked, no_content},
-        problem::Problem,
-    },
+    http::{Handling, pipeline::Asked, problem::Problem},
     wire::{self, answer, token},
 };
 
-pub(crate) fn create(asked: Asked) -> Handling {
+pub(crate) fn create(mut asked: Asked) -> Handling {
     Box::pin(async move {
         let new = token::parse_new(wire::json::read(&asked.body)?)?;
-        let remember = asked.claim.map(|claim| Remember { claim, render: token::created });
+        let remember = asked.remember(token::created);
         let written = create_token(&asked.app.vault, &asked.caller, new, remember).await?;
         Ok(answer::token(token::created(&written), written.token))
     })
@@ -35,11 +30,11 @@ pub(crate) fn get(asked: Asked) -> Handling {
     })
 }
 
-pub(crate) fn update(asked: Asked) -> Handling {
+pub(crate) fn update(mut asked: Asked) -> Handling {
     Box::pin(async move {
         let id = path_id(&asked.id)?;
         let patch = token::parse_patch(wire::json::read(&asked.body)?)?;
-        let remember = asked.claim.map(|claim| Remember { claim, render: token::updated });
+        let remember = asked.remember(token::updated);
         let written = update_token(&asked.app.vault, &asked.caller, &id, patch, remember).await?;
         Ok(answer::token(token::updated(&written), written.token))
     })
@@ -48,7 +43,7 @@ pub(crate) fn update(asked: Asked) -> Handling {
 pub(crate) fn delete(asked: Asked) -> Handling {
     Box::pin(async move {
         delete_token(&asked.app.vault, &asked.caller, &path_id(&asked.id)?).await?;
-        Ok(no_content())
+        Ok(answer::rendered(answer::done()))
     })
 }
 

@@ -12,6 +12,7 @@ use scrip_core::{
     plain::Plain,
     token::{Shown, TokenView},
 };
+use serde::Serialize;
 
 pub(crate) fn json(status: u16, body: String) -> Response {
     let mut response = Response::new(Body::from(body));
@@ -19,6 +20,24 @@ pub(crate) fn json(status: u16, body: String) -> Response {
     let form = HeaderValue::from_static("application/json; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, form);
     response
+}
+
+/// What has no body says only that it was done.
+pub(crate) fn rendered(rendered: Rendered) -> Response {
+    if rendered.status != 204 {
+        return json(rendered.status, rendered.body);
+    }
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+pub(crate) fn done() -> Rendered {
+    Rendered { status: 204, body: String::new() }
+}
+
+pub(crate) fn render(status: u16, body: &impl Serialize) -> Rendered {
+    Rendered { status, body: serde_json::to_string(body).unwrap_or_default() }
 }
 
 pub(crate) fn token(rendered: Rendered, token: TokenView) -> Response {

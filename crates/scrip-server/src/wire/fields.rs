@@ -102,6 +102,20 @@ impl Fields {
         }
     }
 
+    pub(crate) fn require(&mut self, name: &'static str) {
+        if !self.errors.iter().any(|it| it.field == name) {
+            self.errors.push(FieldError::new(name, "is required"));
+        }
+    }
+
+    /// What was read, unless there was something to complain about.
+    pub(crate) fn finish_with<T>(self, value: Option<T>) -> Result<T, Problem> {
+        match value {
+            Some(value) if self.errors.is_empty() => Ok(value),
+            _ => Err(Error::Invalid(self.errors).into()),
+        }
+    }
+
     pub(crate) fn finish(self) -> Result<(), Problem> {
         if self.errors.is_empty() { Ok(()) } else { Err(Error::Invalid(self.errors).into()) }
     }

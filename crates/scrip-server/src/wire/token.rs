@@ -18,7 +18,10 @@ use serde_json::Value;
 
 use crate::{
     http::problem::Problem,
-    wire::fields::{Field, Fields},
+    wire::{
+        answer,
+        fields::{Field, Fields},
+    },
 };
 
 pub(crate) fn parse_new(body: Plain) -> Result<NewToken, Problem> {
@@ -199,7 +202,7 @@ fn render(status: u16, token: &TokenView, extras: Option<ExtrasBody>) -> Rendere
         detail,
         extras,
     };
-    Rendered { status, body: serde_json::to_string(&body).unwrap_or_default() }
+    answer::render(status, &body)
 }
 
 fn card(details: &CardDetails) -> CardBody<'_> {

@@ -13,15 +13,17 @@ use std::{
 
 use scrip_core::{
     Vault,
-    application::{AccessPolicy, AccessRule},
+    access::{AccessPolicy, AccessRule, Reach},
+    application::Name,
+    caller::Mandate,
     container::Container,
     directory::Directory,
     operations::{
-        create_application::create_application,
+        create_application::{CreateKey, NewApplication, create_application},
         create_tenant::{create_tenant, found_vault},
     },
     permission::{ApplicationKind, Permission, Permissions, Transform},
-    tenant::{Settings, TenantKind, TenantRecord},
+    tenant::{Settings, Tenant, TenantKind},
     time::{Clock, Timestamp},
 };
 use scrip_seal::{EpochKeys, RootKey};
@@ -47,9 +49,9 @@ impl MovedClock {
 }
 
 pub(crate) struct Server {
-    runtime: Runtime,
-    app: Arc<App>,
-    root: RootKey,
+    pub(crate) runtime: Runtime,
+    pub(crate) app: Arc<App>,
+    pub(crate) root: Arc<RootKey>,
     pub(crate) address: SocketAddr,
     pub(crate) clock: Arc<MovedClock>,
     folder: tempfile::TempDir,
@@ -62,9 +64,10 @@ pub(crate) static ACME: LazyLock<Keys> = LazyLock::new(|| SHARED.tenant(Settings
 
 /// A tenant and the keys of its applications: `private` sees everything, `public` is a browser's.
 pub(crate) struct Keys {
-    pub(crate) tenant: TenantRecord,
+    pub(crate) tenant: Arc<Tenant>,
     pub(crate) private: String,
     pub(crate) public: String,
+    pub(crate) management: String,
 }
 
 pub(crate) fn grant(
@@ -75,7 +78,7 @@ pub(crate) fn grant(
     AccessRule {
         description: String::new(),
         priority: 1,
-        container: Container::parse(container).unwrap(),
+        reach: Reach::Container(Container::parse(container).unwrap()),
         transform,
         permissions: Permissions::of(permissions),
     }
@@ -95,6 +98,7 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(MovedClock::default());
         let root = RootKey::from_text("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
+        let root = Arc::new(root);
         let vault = Vault {
             store: Arc::new(SqliteStore::open(&folder.path().join("scrip.db")).unwrap()),
             epochs: Arc::new(EpochKeys::in_memory(Duration::from_secs(900))),
@@ -102,9 +106,9 @@ impl Server {
             chance: scrip_seal::fill_random,
         };
         let (app, listener) = runtime.block_on(async {
-            found_vault(&vault, &root).await.unwrap();
-            let directory = Directory::load(&*vault.store, &root).await.unwrap();
-            let mut app = App::new(vault, directory);
+            found_vault(&vault, &*root).await.unwrap();
+            let directory = Directory::load(&*vault.store, &*root, None).await.unwrap();
+            let mut app = App::new(vault, directory, Arc::<RootKey>::clone(&root));
             adjust(&mut app);
             (Arc::new(app), TcpListener::bind("127.0.0.1:0").await.unwrap())
         });
@@ -119,26 +123,36 @@ impl Server {
     }
 
     pub(crate) fn tenant(&self, settings: Settings) -> Keys {
-        let vault = &self.app.vault;
-        let tenant = create_tenant(vault, &self.root, "test", TenantKind::Test, settings);
-        let tenant = self.runtime.block_on(tenant).unwrap();
+        let tenant = self.bare_tenant(settings);
         let held_by =
             |kind| Permission::ALL.iter().copied().filter(move |it| it.kinds().contains(&kind));
         let all: Vec<_> = held_by(ApplicationKind::Private).collect();
         let private = self.rules(&tenant, vec![grant("/", Transform::Reveal, &all)]);
         let browser: Vec<_> = held_by(ApplicationKind::Public).collect();
         let public = self.permissions(&tenant, ApplicationKind::Public, &browser);
-        Keys { tenant, private, public }
+        let manager: Vec<_> = held_by(ApplicationKind::Management).collect();
+        let management = self.permissions(&tenant, ApplicationKind::Management, &manager);
+        Keys { tenant, private, public, management }
     }
 
-    pub(crate) fn rules(&self, tenant: &TenantRecord, rules: Vec<AccessRule>) -> String {
+    fn bare_tenant(&self, settings: Settings) -> Arc<Tenant> {
+        let (vault, name) = (&self.app.vault, Name::parse("test").unwrap());
+        self.runtime.block_on(async {
+            let tenant = create_tenant(vault, &*self.root, name, TenantKind::Test, settings);
+            let id = tenant.await.unwrap();
+            self.app.reload().await;
+            Arc::clone(self.app.directory.load().tenant(id).unwrap())
+        })
+    }
+
+    pub(crate) fn rules(&self, tenant: &Arc<Tenant>, rules: Vec<AccessRule>) -> String {
         let access = AccessPolicy { permissions: Permissions::default(), rules };
         self.application(tenant, ApplicationKind::Private, access)
     }
 
     pub(crate) fn permissions(
         &self,
-        tenant: &TenantRecord,
+        tenant: &Arc<Tenant>,
         kind: ApplicationKind,
         permissions: &[Permission],
     ) -> String {
@@ -148,18 +162,18 @@ impl Server {
 
     fn application(
         &self,
-        tenant: &TenantRecord,
+        tenant: &Arc<Tenant>,
         kind: ApplicationKind,
         access: AccessPolicy,
     ) -> String {
-        let vault = &self.app.vault;
+        let (vault, pepper) = (&self.app.vault, self.app.pepper());
+        let name = Name::parse("test").unwrap();
+        let new = NewApplication { name, kind, access, create_key: CreateKey::Yes };
+        let mandate = Mandate::of_operator(Arc::clone(tenant));
         self.runtime.block_on(async {
-            let key = create_application(vault, &self.root, tenant, "test", (kind, access))
-                .await
-                .unwrap();
-            let directory = Directory::load(&*vault.store, &self.root).await.unwrap();
-            self.app.directory.store(Arc::new(directory));
-            key
+            let created = create_application(vault, mandate, &pepper, new, None).await.unwrap();
+            self.app.reload().await;
+            created.api_key.unwrap().expose().to_owned()
         })
     }
 

@@ -4,15 +4,17 @@ use std::{fs, io::Write, path::Path, sync::Arc, time::Duration};
 
 use scrip_core::{
     Vault,
-    application::{ApiKeyRecord, ApplicationRecord},
-    caller::{Inquiry, Permit},
+    access_session::{AccessSessionId, AccessSessionRecord},
+    audit::AuditRecord,
+    caller::{Inquiry, Mandate, Permit},
     directory::{Directory, DirectoryRecords},
+    error::Error,
     id::TokenId,
+    policy::{PolicyRecords, Signed},
     store::{
-        AskedAnswer, Claimed, DeleteToken, Deleted, InsertToken, Inserted, Store, StoreFuture,
-        StoredToken, UpdateToken, Updated,
+        AskedAnswer, Beside, Claimed, DecidePolicy, DeleteToken, Deleted, InsertToken, Inserted,
+        Store, StoreFuture, StoreStatus, StoredToken, UpdateToken, Updated,
     },
-    tenant::TenantRecord,
     time::Timestamp,
 };
 use scrip_seal::{EpochKeys, RootKey, Sealed};
@@ -62,14 +64,16 @@ pub(crate) fn run(fault: Fault, data: &Path) {
             clock: Arc::new(SystemClock),
             chance: scrip_seal::fill_random,
         };
-        let directory = Directory::load(&*vault.store, &source).await.expect("the keys open");
+        let directory = Directory::load(&*vault.store, &source, None).await;
+        let directory = directory.expect("the keys open");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("it is bound"));
         let keys = fs::read_to_string(data.join("dev-keys.json")).expect("the keys are there");
         let keys: Value = serde_json::from_str(&keys).expect("they are JSON");
         let hello = json!({ "url": url, "keys": keys["keys"] });
         writeln!(std::io::stdout(), "{hello}").expect("somebody listens");
-        serve(Arc::new(App::new(vault, directory)), listener, std::future::pending()).await;
+        let app = App::new(vault, directory, Arc::new(source));
+        serve(Arc::new(app), listener, std::future::pending()).await;
     });
 }
 
@@ -134,16 +138,69 @@ impl Store for Faulty {
         self.inner.insert_pepper(pepper)
     }
 
-    fn insert_tenant(&self, tenant: TenantRecord) -> StoreFuture<'_, ()> {
-        self.inner.insert_tenant(tenant)
+    fn directory_version(&self) -> StoreFuture<'_, i64> {
+        self.inner.directory_version()
     }
 
-    fn insert_application(
+    fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()> {
+        self.inner.insert_tenant(records, audit)
+    }
+
+    fn change_policy(
         &self,
-        application: ApplicationRecord,
-        api_key: ApiKeyRecord,
+        mandate: Mandate,
+        decide: DecidePolicy,
+    ) -> StoreFuture<'_, Result<(), Error>> {
+        self.inner.change_policy(mandate, decide)
+    }
+
+    fn delete_tenant(&self, mandate: Mandate, audit: AuditRecord) -> StoreFuture<'_, Deleted> {
+        self.inner.delete_tenant(mandate, audit)
+    }
+
+    fn purge_tenants(&self, now: Timestamp) -> StoreFuture<'_, usize> {
+        self.inner.purge_tenants(now)
+    }
+
+    fn insert_access_session(
+        &self,
+        mandate: Mandate,
+        session: Signed<AccessSessionRecord>,
+        written: Beside,
     ) -> StoreFuture<'_, ()> {
-        self.inner.insert_application(application, api_key)
+        self.inner.insert_access_session(mandate, session, written)
+    }
+
+    fn find_access_session(
+        &self,
+        id: AccessSessionId,
+    ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>> {
+        self.inner.find_access_session(id)
+    }
+
+    fn find_access_session_by_nonce<'a>(
+        &'a self,
+        mandate: &'a Mandate,
+        nonce: [u8; 32],
+    ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>> {
+        self.inner.find_access_session_by_nonce(mandate, nonce)
+    }
+
+    fn authorize_access_session(
+        &self,
+        mandate: Mandate,
+        session: Signed<AccessSessionRecord>,
+        written: Beside,
+    ) -> StoreFuture<'_, Updated> {
+        self.inner.authorize_access_session(mandate, session, written)
+    }
+
+    fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+        self.inner.forget_access_sessions(before)
+    }
+
+    fn status(&self) -> StoreFuture<'_, StoreStatus> {
+        self.inner.status()
     }
 
     fn check_ready(&self) -> StoreFuture<'_, ()> {

@@ -4,9 +4,10 @@ use rusqlite::{Connection, OptionalExtension, named_params, params};
 use scrip_core::{
     answer::AnswerRecord,
     audit::AuditRecord,
+    caller::Actor,
     container::Containers,
-    id::{TenantId, TokenId},
-    store::{AskedAnswer, StoreError, StoredAnswer},
+    id::TenantId,
+    store::{AskedAnswer, Beside, StoreError, StoredAnswer},
     time::Timestamp,
 };
 use scrip_seal::Sealed;
@@ -28,7 +29,7 @@ pub(super) fn insert_answer(
     connection: &Connection,
     tenant: TenantId,
     answer: &AnswerRecord,
-    token: i64,
+    token: Option<i64>,
 ) -> Result<(), StoreError> {
     let data = answer.data.as_ref().map(Sealed::as_bytes);
     let written = connection
@@ -40,7 +41,7 @@ pub(super) fn insert_answer(
                 ":created_at": answer.created_at.unix_ms,
                 ":head": answer.head.as_bytes(),
                 ":data": data,
-                ":token": data.map(|_| token),
+                ":token": data.and(token),
                 ":forgotten": answer.created_at.unix_ms.saturating_sub(DAY_MS),
             })
         })
@@ -50,6 +51,20 @@ pub(super) fn insert_answer(
         return Err(StoreError::Corrupt("a request was answered twice"));
     }
     Ok(())
+}
+
+/// The audit record and the answer of an effect that is not a token's.
+pub(super) fn insert_beside(
+    connection: &Connection,
+    tenant: TenantId,
+    beside: &Beside,
+    outcome: &'static str,
+) -> Result<(), StoreError> {
+    insert_audit(connection, tenant, &beside.audit, &beside.entity, outcome)?;
+    match &beside.answer {
+        None => Ok(()),
+        Some(answer) => insert_answer(connection, tenant, answer, None),
+    }
 }
 
 const FIND_ANSWER: &str = "
@@ -114,18 +129,22 @@ pub(super) fn insert_audit(
     connection: &Connection,
     tenant: TenantId,
     audit: &AuditRecord,
-    entity: &TokenId,
+    entity: &str,
     outcome: &'static str,
 ) -> Result<(), StoreError> {
+    let actor = match &audit.actor {
+        Actor::Application(id) => Some(id.0.as_bytes()),
+        Actor::Operator => None,
+    };
     connection
         .prepare_cached(INSERT_AUDIT)
         .and_then(|mut it| {
             it.execute(params![
                 tenant.0.as_bytes(),
                 audit.at.unix_ms,
-                audit.actor.0.as_bytes(),
+                actor,
                 audit.operation.as_str(),
-                entity.as_str(),
+                entity,
                 outcome,
                 &*audit.trace,
                 audit.address.to_string(),

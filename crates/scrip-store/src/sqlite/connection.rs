@@ -4,6 +4,7 @@ use std::{
     fs::{File, OpenOptions},
     os::unix::fs::OpenOptionsExt,
     path::Path,
+    time::Duration,
 };
 
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
@@ -12,7 +13,11 @@ use scrip_core::store::StoreError;
 use crate::sqlite::fault;
 
 /// One for each schema version, in order. A released one never changes.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0002.sql")];
+
+/// The version before the first migration. Files of it were written before policy had macs: who
+/// may do what in them cannot be known.
+const BEFORE_FIRST: usize = 1;
 
 /// Marks the file as ours: "scrp".
 const APPLICATION_ID: i32 = 0x7363_7270;
@@ -38,6 +43,21 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
     connection.execute_batch("PRAGMA cache_size = -16384;").map_err(fault)?;
     migrate(&mut connection)?;
     Ok(connection)
+}
+
+/// Beside a server that has the file open already, and has brought its schema up to date.
+pub(super) fn open_writer_beside(path: &Path) -> Result<Connection, StoreError> {
+    let connection = open(path)?;
+    if schema_version(&connection)? != MIGRATIONS.len().saturating_add(BEFORE_FIRST) {
+        return Err(StoreError::Corrupt("the server has another version of this program"));
+    }
+    Ok(connection)
+}
+
+pub(super) fn schema_version(connection: &Connection) -> Result<usize, StoreError> {
+    let version: u32 =
+        connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(fault)?;
+    Ok(usize::try_from(version).unwrap_or(usize::MAX))
 }
 
 pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
@@ -69,20 +89,28 @@ fn create_private(path: &Path) -> Result<(), StoreError> {
     file.map(drop).map_err(|error| StoreError::Unavailable(error.into()))
 }
 
-/// Held as long as the store is open: two writers of one file would share no queue and no claims.
-pub(super) fn lock(path: &Path) -> Result<File, StoreError> {
+/// Held as long as a server has the store open: two of them would share no queue and no claims.
+/// Nothing when somebody else holds it for longer than an operator's command takes to begin.
+pub(super) fn lock(path: &Path, patience: Duration) -> Result<Option<File>, StoreError> {
     let path = path.with_extension("lock");
-    let unavailable = |cause: &str| StoreError::Unavailable(cause.into());
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
-    let file = file.map_err(|_| unavailable("the lock file cannot be opened"))?;
-    file.try_lock().map_err(|_| unavailable("another process has this data directory open"))?;
-    Ok(file)
+    let unavailable = |_| StoreError::Unavailable("the lock file cannot be opened".into());
+    let file = file.map_err(unavailable)?;
+    let mut waited = Duration::ZERO;
+    while file.try_lock().is_err() {
+        if waited >= patience {
+            return Ok(None);
+        }
+        std::thread::sleep(LOCK_PAUSE);
+        waited = waited.saturating_add(LOCK_PAUSE);
+    }
+    Ok(Some(file))
 }
 
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
 fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
-    let version: u32 =
-        connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(fault)?;
-    let version = usize::try_from(version).unwrap_or(usize::MAX);
+    let version = schema_version(connection)?;
     let application: i32 =
         connection.query_row("PRAGMA application_id", [], |row| row.get(0)).map_err(fault)?;
     let tables: u32 = connection
@@ -93,13 +121,19 @@ fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     if !is_new && application != APPLICATION_ID {
         return Err(StoreError::Corrupt("the database file is not one of ours"));
     }
-    let pending = MIGRATIONS.get(version..);
+    if !is_new && version <= BEFORE_FIRST {
+        return Err(StoreError::Corrupt(
+            "the database is of an early version whose policy cannot be trusted; make a new one",
+        ));
+    }
+    let done = version.saturating_sub(BEFORE_FIRST);
+    let pending = MIGRATIONS.get(done..);
     let pending = pending.ok_or(StoreError::Corrupt(
         "the database was written by a newer version of this program; use that one",
     ))?;
     for (step, sql) in pending.iter().enumerate() {
         let transaction = connection.transaction().map_err(fault)?;
-        let after = version.saturating_add(step).saturating_add(1);
+        let after = BEFORE_FIRST.saturating_add(done).saturating_add(step).saturating_add(1);
         let mark =
             format!("PRAGMA user_version = {after}; PRAGMA application_id = {APPLICATION_ID};");
         transaction.execute_batch(sql).map_err(fault)?;

@@ -1,23 +1,29 @@
-//! Tenants, applications and keys.
+//! The policy of every tenant, read whole. A row that we could not have written is reported, and
+//! the others are read on.
 
-use rusqlite::{Connection, OptionalExtension, named_params};
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension, Row};
 use scrip_core::{
-    application::{AccessPolicy, ApiKeyRecord, ApplicationRecord},
+    access::AccessPolicy,
+    application::{ApiKeyRecord, ApplicationRecord, Name},
     directory::DirectoryRecords,
     id::{ApiKeyId, ApplicationId, TenantId},
     permission::ApplicationKind,
+    policy::{Alteration, PolicyRecords, PolicySeal, Signed, Stamp},
+    quota::Quotas,
     store::StoreError,
     tenant::{Settings, TenantKind, TenantRecord},
     time::Timestamp,
 };
-use scrip_seal::{Sealed, WrappedTenantKeys};
+use scrip_seal::{Mac, Sealed, WrappedTenantKeys};
 
 use crate::sqlite::{fault, row::uuid};
 
-const CORRUPT: StoreError = StoreError::Corrupt("a policy row is not one of ours");
-
+/// In one transaction: rows from before and after a change would not be one policy.
 pub(super) fn load_directory(connection: &Connection) -> Result<DirectoryRecords, StoreError> {
-    let pepper = connection
+    let transaction = connection.unchecked_transaction().map_err(fault)?;
+    let pepper = transaction
         .query_row(
             "-- find_pepper\nSELECT wrapped FROM system_keys WHERE name = 'pepper'",
             [],
@@ -25,141 +31,172 @@ pub(super) fn load_directory(connection: &Connection) -> Result<DirectoryRecords
         )
         .optional()
         .map_err(fault)?;
-    Ok(DirectoryRecords {
-        pepper: pepper.map(Sealed::from_stored),
-        tenants: tenants(connection)?,
-        applications: applications(connection)?,
-        api_keys: api_keys(connection)?,
-    })
+    let version = directory_version(&transaction)?;
+    let mut unreadable = Vec::new();
+    let tenants = load_policies(&transaction, None, &mut unreadable)?;
+    let pepper = pepper.map(Sealed::from_stored);
+    Ok(DirectoryRecords { version, pepper, tenants, unreadable })
 }
 
-fn tenants(connection: &Connection) -> Result<Vec<TenantRecord>, StoreError> {
-    let sql =
-        "-- list_tenants\nSELECT id, name, kind, settings, lasting_key, created_at FROM tenants";
-    let mut statement = connection.prepare(sql).map_err(fault)?;
-    let mut rows = statement.query([]).map_err(fault)?;
-    let mut tenants = Vec::new();
-    while let Some(row) = rows.next().map_err(fault)? {
-        let id = TenantId(uuid(row.get(0).map_err(fault)?));
-        let kind: String = row.get(2).map_err(fault)?;
-        let settings: String = row.get(3).map_err(fault)?;
-        let lasting = Sealed::from_stored(row.get(4).map_err(fault)?);
-        tenants.push(TenantRecord {
-            id,
-            name: row.get(1).map_err(fault)?,
-            kind: TenantKind::parse(&kind).ok_or(CORRUPT)?,
-            settings: Settings::from_text(&settings).ok_or(CORRUPT)?,
-            keys: WrappedTenantKeys { sealing: tenant_keys(connection, id)?, lasting },
-            created_at: Timestamp { unix_ms: row.get(5).map_err(fault)? },
-        });
-    }
-    Ok(tenants)
+pub(super) fn directory_version(connection: &Connection) -> Result<i64, StoreError> {
+    let sql = "-- directory_version\nSELECT version FROM directory_state";
+    connection
+        .prepare_cached(sql)
+        .and_then(|mut it| it.query_row([], |row| row.get(0)))
+        .map_err(fault)
 }
 
-fn tenant_keys(connection: &Connection, id: TenantId) -> Result<Vec<(u32, Sealed)>, StoreError> {
-    let sql = "-- list_tenant_keys\nSELECT version, wrapped FROM tenant_keys WHERE tenant = ? ORDER BY version";
-    let mut statement = connection.prepare(sql).map_err(fault)?;
-    let keys = statement
-        .query_map([id.0.as_bytes()], |row| Ok((row.get(0)?, Sealed::from_stored(row.get(1)?))))
-        .map_err(fault)?;
-    keys.collect::<Result<_, _>>().map_err(fault)
-}
-
-fn applications(connection: &Connection) -> Result<Vec<ApplicationRecord>, StoreError> {
-    let sql =
-        "-- list_applications\nSELECT id, tenant, name, kind, access, created_at FROM applications";
-    let mut statement = connection.prepare(sql).map_err(fault)?;
-    let mut rows = statement.query([]).map_err(fault)?;
-    let mut applications = Vec::new();
-    while let Some(row) = rows.next().map_err(fault)? {
-        let kind: String = row.get(3).map_err(fault)?;
-        let access: String = row.get(4).map_err(fault)?;
-        applications.push(ApplicationRecord {
-            id: ApplicationId(uuid(row.get(0).map_err(fault)?)),
-            tenant: TenantId(uuid(row.get(1).map_err(fault)?)),
-            name: row.get(2).map_err(fault)?,
-            kind: ApplicationKind::parse(&kind).ok_or(CORRUPT)?,
-            access: AccessPolicy::from_text(&access).ok_or(CORRUPT)?,
-            created_at: Timestamp { unix_ms: row.get(5).map_err(fault)? },
-        });
-    }
-    Ok(applications)
-}
-
-fn api_keys(connection: &Connection) -> Result<Vec<ApiKeyRecord>, StoreError> {
-    let sql = "-- list_api_keys\nSELECT id, tenant, application, digest, created_at FROM api_keys";
-    let mut statement = connection.prepare(sql).map_err(fault)?;
-    let keys = statement.query_map([], |row| {
-        Ok(ApiKeyRecord {
-            id: ApiKeyId(uuid(row.get(0)?)),
-            tenant: TenantId(uuid(row.get(1)?)),
-            application: ApplicationId(uuid(row.get(2)?)),
-            digest: row.get(3)?,
-            created_at: Timestamp { unix_ms: row.get(4)? },
-        })
-    });
-    keys.map_err(fault)?.collect::<Result<_, _>>().map_err(fault)
-}
-
-pub(super) fn insert_pepper(connection: &Connection, pepper: &Sealed) -> Result<(), StoreError> {
-    let sql = "-- insert_pepper\nINSERT INTO system_keys (name, wrapped) VALUES ('pepper', ?)";
-    connection.execute(sql, [pepper.as_bytes()]).map(drop).map_err(fault)
-}
-
-pub(super) fn insert_tenant(
+/// Of one tenant, inside the transaction that will change it.
+pub(super) fn load_policy(
     connection: &Connection,
-    tenant: &TenantRecord,
-) -> Result<(), StoreError> {
-    let sql = "
--- insert_tenant
-INSERT INTO tenants (id, name, kind, settings, lasting_key, created_at)
-VALUES (:id, :name, :kind, :settings, :lasting_key, :created_at)";
-    let parameters = named_params! {
-        ":id": tenant.id.0.as_bytes(),
-        ":name": tenant.name,
-        ":kind": tenant.kind.as_str(),
-        ":settings": tenant.settings.to_text(),
-        ":lasting_key": tenant.keys.lasting.as_bytes(),
-        ":created_at": tenant.created_at.unix_ms,
-    };
-    connection.execute(sql, parameters).map_err(fault)?;
-    let sql =
-        "-- insert_tenant_key\nINSERT INTO tenant_keys (tenant, version, wrapped) VALUES (?, ?, ?)";
-    for (version, key) in &tenant.keys.sealing {
-        let parameters = (tenant.id.0.as_bytes(), version, key.as_bytes());
-        connection.execute(sql, parameters).map_err(fault)?;
+    tenant: TenantId,
+) -> Result<Option<PolicyRecords>, StoreError> {
+    let mut unreadable = Vec::new();
+    let mut found = load_policies(connection, Some(tenant), &mut unreadable)?;
+    if !unreadable.is_empty() {
+        return Err(StoreError::Corrupt("a policy row is not one of ours"));
     }
-    Ok(())
+    Ok(found.pop())
 }
 
-pub(super) fn insert_application(
+fn load_policies(
     connection: &Connection,
-    application: &ApplicationRecord,
-    api_key: &ApiKeyRecord,
-) -> Result<(), StoreError> {
-    let sql = "
--- insert_application
-INSERT INTO applications (id, tenant, name, kind, access, created_at)
-VALUES (:id, :tenant, :name, :kind, :access, :created_at)";
-    let parameters = named_params! {
-        ":id": application.id.0.as_bytes(),
-        ":tenant": application.tenant.0.as_bytes(),
-        ":name": application.name,
-        ":kind": application.kind.as_str(),
-        ":access": application.access.to_text(),
-        ":created_at": application.created_at.unix_ms,
+    only: Option<TenantId>,
+    unreadable: &mut Vec<Alteration>,
+) -> Result<Vec<PolicyRecords>, StoreError> {
+    let keys = read(connection, TENANT_KEYS, ("tenant key", only), unreadable, tenant_key)?;
+    let mut sealing = grouped(keys);
+    let applications =
+        read(connection, APPLICATIONS, ("application", only), unreadable, application)?;
+    let mut applications = grouped(applications);
+    let api_keys = read(connection, API_KEYS, ("API key", only), unreadable, api_key)?;
+    let mut api_keys = grouped(api_keys);
+    let mut found = Vec::new();
+    for (id, (mut tenant, seal)) in read(connection, TENANTS, ("tenant", only), unreadable, tenant)?
+    {
+        tenant.record.keys.sealing = sealing.remove(&id).unwrap_or_default();
+        let applications = applications.remove(&id).unwrap_or_default();
+        let api_keys = api_keys.remove(&id).unwrap_or_default();
+        found.push(PolicyRecords { tenant, applications, api_keys, seal });
+    }
+    for id in applications.into_keys().chain(api_keys.into_keys()).chain(sealing.into_keys()) {
+        let what = "it has policy, and no row of its own".to_owned();
+        unreadable.push(Alteration { tenant: Some(id), what });
+    }
+    Ok(found)
+}
+
+fn grouped<T>(rows: Vec<(TenantId, T)>) -> HashMap<TenantId, Vec<T>> {
+    let mut groups = HashMap::<_, Vec<_>>::new();
+    for (tenant, row) in rows {
+        groups.entry(tenant).or_default().push(row);
+    }
+    groups
+}
+
+/// The rows of a table that can be read, each with its tenant, which is its first column.
+fn read<T>(
+    connection: &Connection,
+    sql: &str,
+    (kind, only): (&str, Option<TenantId>),
+    unreadable: &mut Vec<Alteration>,
+    parse: impl Fn(&Row<'_>) -> Option<T>,
+) -> Result<Vec<(TenantId, T)>, StoreError> {
+    let mut statement = connection.prepare_cached(sql).map_err(fault)?;
+    let mut rows = statement.query([only.map(|it| *it.0.as_bytes())]).map_err(fault)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(fault)? {
+        let tenant = row.get(0).ok().map(|it| TenantId(uuid(it)));
+        match tenant.zip(parse(row)) {
+            Some(row) => found.push(row),
+            None => {
+                let what = format!("a row of kind {kind} cannot be read");
+                unreadable.push(Alteration { tenant, what });
+            }
+        }
+    }
+    Ok(found)
+}
+
+const TENANT_KEYS: &str = "
+-- list_tenant_keys
+SELECT tenant, version, wrapped FROM tenant_keys
+WHERE ?1 IS NULL OR tenant = ?1 ORDER BY tenant, version";
+
+fn tenant_key(row: &Row<'_>) -> Option<(u32, Sealed)> {
+    Some((row.get(1).ok()?, Sealed::from_stored(row.get(2).ok()?)))
+}
+
+const TENANTS: &str = "
+-- list_tenants
+SELECT id, name, kind, settings, quotas, lasting_key, mac, policy_counter, policy_mac,
+    created_by, created_at, modified_by, modified_at
+FROM tenants WHERE ?1 IS NULL OR id = ?1";
+
+fn tenant(row: &Row<'_>) -> Option<(Signed<TenantRecord>, PolicySeal)> {
+    let lasting = Sealed::from_stored(row.get(5).ok()?);
+    let record = TenantRecord {
+        id: TenantId(uuid(row.get(0).ok()?)),
+        name: Name::parse(&text(row, 1)?).ok()?,
+        kind: TenantKind::parse(&text(row, 2)?)?,
+        settings: Settings::from_text(&text(row, 3)?)?,
+        quotas: Quotas::from_text(&text(row, 4)?)?,
+        keys: WrappedTenantKeys { sealing: Vec::new(), lasting },
+        created: stamp(row, 9)??,
+        modified: stamp(row, 11)?,
     };
-    connection.execute(sql, parameters).map_err(fault)?;
-    let sql = "
--- insert_api_key
-INSERT INTO api_keys (id, tenant, application, digest, created_at)
-VALUES (:id, :tenant, :application, :digest, :created_at)";
-    let parameters = named_params! {
-        ":id": api_key.id.0.as_bytes(),
-        ":tenant": api_key.tenant.0.as_bytes(),
-        ":application": api_key.application.0.as_bytes(),
-        ":digest": api_key.digest,
-        ":created_at": api_key.created_at.unix_ms,
+    let seal = PolicySeal { counter: row.get(7).ok()?, mac: Mac(row.get(8).ok()?) };
+    Some((Signed { record, mac: Mac(row.get(6).ok()?) }, seal))
+}
+
+const APPLICATIONS: &str = "
+-- list_applications
+SELECT tenant, id, name, kind, access, mac, created_by, created_at, modified_by, modified_at
+FROM applications WHERE ?1 IS NULL OR tenant = ?1";
+
+fn application(row: &Row<'_>) -> Option<Signed<ApplicationRecord>> {
+    let record = ApplicationRecord {
+        id: ApplicationId(uuid(row.get(1).ok()?)),
+        tenant: TenantId(uuid(row.get(0).ok()?)),
+        name: Name::parse(&text(row, 2)?).ok()?,
+        kind: ApplicationKind::parse(&text(row, 3)?)?,
+        access: AccessPolicy::from_text(&text(row, 4)?)?,
+        created: stamp(row, 6)??,
+        modified: stamp(row, 8)?,
     };
-    connection.execute(sql, parameters).map(drop).map_err(fault)
+    Some(Signed { record, mac: Mac(row.get(5).ok()?) })
+}
+
+const API_KEYS: &str = "
+-- list_api_keys
+SELECT tenant, application, id, digest, mac, created_by, created_at
+FROM api_keys WHERE ?1 IS NULL OR tenant = ?1";
+
+fn api_key(row: &Row<'_>) -> Option<Signed<ApiKeyRecord>> {
+    let record = ApiKeyRecord {
+        id: ApiKeyId(uuid(row.get(2).ok()?)),
+        tenant: TenantId(uuid(row.get(0).ok()?)),
+        application: ApplicationId(uuid(row.get(1).ok()?)),
+        digest: row.get(3).ok()?,
+        created: stamp(row, 5)??,
+    };
+    Some(Signed { record, mac: Mac(row.get(4).ok()?) })
+}
+
+pub(super) fn text(row: &Row<'_>, at: usize) -> Option<String> {
+    row.get(at).ok()
+}
+
+/// Two columns. The outer nothing is a row that cannot be read; the inner one is no stamp.
+fn stamp(row: &Row<'_>, at: usize) -> Option<Option<Stamp>> {
+    let by: Option<[u8; 16]> = row.get(at).ok()?;
+    let unix_ms: Option<i64> = row.get(at.saturating_add(1)).ok()?;
+    match (by, unix_ms) {
+        (None, None) => Some(None),
+        (Some(_), None) => None,
+        (by, Some(unix_ms)) => {
+            let by = by.map(|it| ApplicationId(uuid(it)));
+            Some(Some(Stamp { by, at: Timestamp { unix_ms } }))
+        }
+    }
 }

@@ -106,9 +106,9 @@ pub(super) fn insert_token(
             }
         },
     };
-    insert_audit(connection, tenant, &audit, &id, word)?;
+    insert_audit(connection, tenant, &audit, id.as_str(), word)?;
     if let Some(answer) = render.and_then(|it| it(&outcome)) {
-        insert_answer(connection, tenant, &answer, seq)?;
+        insert_answer(connection, tenant, &answer, Some(seq))?;
     }
     Ok(outcome)
 }
@@ -239,9 +239,9 @@ pub(super) fn update_token(
             (Updated::Done, seq, "updated")
         }
     };
-    insert_audit(connection, tenant, &audit, &token.id, word)?;
+    insert_audit(connection, tenant, &audit, token.id.as_str(), word)?;
     if let Some(answer) = render.and_then(|it| it(&outcome)) {
-        insert_answer(connection, tenant, &answer, answered)?;
+        insert_answer(connection, tenant, &answer, Some(answered))?;
     }
     Ok(outcome)
 }
@@ -281,7 +281,7 @@ pub(super) fn delete_token(
     if execute(connection, DELETE_TOKEN, parameters)? == 0 {
         return Ok(Deleted::Stale);
     }
-    insert_audit(connection, tenant, &delete.audit, &delete.id, "deleted")?;
+    insert_audit(connection, tenant, &delete.audit, delete.id.as_str(), "deleted")?;
     Ok(Deleted::Done)
 }
 

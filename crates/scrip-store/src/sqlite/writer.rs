@@ -45,6 +45,8 @@ pub(super) struct Progress {
     pub(super) commits: AtomicU64,
     /// The log has grown past its mark, and only the writer can make it start over.
     pub(super) restart_due: AtomicBool,
+    /// What was in the log must not stay there: it is to be moved and cut to nothing.
+    pub(super) cut_due: AtomicBool,
 }
 
 impl Writer {
@@ -87,6 +89,14 @@ impl Writer {
     }
 }
 
+impl Writer {
+    /// Writes that were taken and not begun.
+    pub(super) fn waiting(&self) -> u64 {
+        let waiting = |it: &mpsc::Sender<Work>| it.max_capacity().saturating_sub(it.capacity());
+        self.queue.as_ref().map_or(0, waiting).try_into().unwrap_or(u64::MAX)
+    }
+}
+
 /// What was accepted is finished before the thread ends.
 impl Drop for Writer {
     fn drop(&mut self) {
@@ -104,9 +114,23 @@ fn run(connection: &Connection, mut waiting: mpsc::Receiver<Work>, progress: &Pr
             // Readers are short; should one be in the way, the next mark tries again.
             drop(connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())));
         }
+        if progress.cut_due.swap(false, Ordering::Relaxed) && !cut(connection) {
+            // A reader is in the way; the next commit tries again.
+            progress.cut_due.store(true, Ordering::Relaxed);
+        }
         commit(connection, &mut batch, &mut waiting);
         progress.commits.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// Waits for readers as long as the busy timeout; says whether the log is empty now.
+fn cut(connection: &Connection) -> bool {
+    let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+    if busy == Ok(0_i64) {
+        return true;
+    }
+    tracing::warn!("the write-ahead log could not be cut yet");
+    false
 }
 
 fn commit(connection: &Connection, batch: &mut Vec<Work>, waiting: &mut mpsc::Receiver<Work>) {

@@ -1,51 +1,73 @@
-//! Tenants, applications and keys come back as they were put.
+//! Tenants, applications and keys come back as they were put, and change as one.
+
+use std::sync::Arc;
 
 use scrip_core::{
-    application::{ApiKeyRecord, ApplicationRecord},
-    id::{ApiKeyId, ApplicationId, TenantId},
+    access::AccessPolicy,
+    application::{ApiKeyText, Name},
+    caller::Mandate,
+    error::Error,
+    id::{ApiKeyId, ApplicationId},
+    operations::{
+        create_api_key::{create_api_key, import_api_key},
+        create_application::{CreateKey, CreatedApplication, NewApplication, create_application},
+        delete_api_key::delete_api_key,
+        delete_application::delete_application,
+        delete_tenant::delete_tenant,
+        update_application::update_application,
+        update_tenant::{set_tenant_quotas, update_tenant},
+    },
     permission::{ApplicationKind, Permission, Transform},
-    tenant::{DeduplicationBehavior, Settings, TenantKind, TenantRecord},
+    tenant::{DeduplicationBehavior, Settings, Tenant},
 };
-use scrip_seal::{Sealed, WrappedTenantKeys};
+use scrip_seal::Sealed;
 use uuid::Uuid;
 
-use crate::{
-    desk::Desk,
-    world::{START, TOKENS, plain, ruled},
-};
+use crate::world::{TOKENS, World, plain, ruled};
 
 on_both_engines! {
-    Desk;
+    World;
     the_directory_comes_back_whole
     there_is_one_pepper
+    every_change_raises_the_version
+    what_is_not_there_cannot_be_changed
+    a_key_belongs_to_one_application
+    keys_are_limited
+    a_deleted_tenant_is_gone_with_all_its_rows
+    a_change_needs_a_policy_that_is_whole
 }
 
-fn id(byte: u8) -> Uuid {
-    Uuid::from_bytes([byte; 16])
+fn operator(tenant: &Arc<Tenant>) -> Mandate {
+    Mandate::of_operator(Arc::clone(tenant))
 }
 
-fn sealed(byte: u8) -> Sealed {
-    Sealed::from_stored(vec![byte; 40])
+async fn application(
+    world: &World,
+    tenant: &Arc<Tenant>,
+    access: AccessPolicy,
+    create_key: CreateKey,
+) -> CreatedApplication {
+    let (name, kind) = (Name::parse("Ünlü & Söhne").unwrap(), ApplicationKind::Private);
+    let new = NewApplication { name, kind, access, create_key };
+    let pepper = world.directory().await;
+    create_application(&world.vault, operator(tenant), pepper.pepper(), new, None).await.unwrap()
 }
 
-async fn the_directory_comes_back_whole(desk: Desk) {
-    let before = desk.store().load_directory().await.unwrap();
+async fn reloaded(world: &World, tenant: &Arc<Tenant>) -> Arc<Tenant> {
+    let directory = world.directory().await;
+    assert_eq!(directory.alterations(), []);
+    Arc::clone(directory.tenant(tenant.id).unwrap())
+}
+
+async fn the_directory_comes_back_whole(world: World) {
     let settings = Settings {
         fingerprint_tokens: false,
         deduplicate_tokens: true,
         token_deduplication_behavior: DeduplicationBehavior::UpdateExisting,
-        cvc_retention_seconds: 90,
+        disable_ephemeral_proxy: true,
     };
-    let keys =
-        WrappedTenantKeys { sealing: vec![(1, sealed(1)), (2, sealed(2))], lasting: sealed(3) };
-    let tenant = TenantRecord {
-        id: TenantId(id(1)),
-        name: "Ünlü & Söhne".to_owned(),
-        kind: TenantKind::Production,
-        settings,
-        keys,
-        created_at: START,
-    };
+    let tenant = world.tenant(settings.clone()).await;
+    assert_eq!(tenant.settings, settings);
     let rights = [
         plain(TOKENS),
         ruled(&[
@@ -53,43 +75,156 @@ async fn the_directory_comes_back_whole(desk: Desk) {
             ("/", Transform::Redact, TOKENS),
         ]),
     ];
-    desk.store().insert_tenant(tenant.clone()).await.unwrap();
     let mut put = Vec::new();
-    for (kind, access) in
-        [ApplicationKind::Public, ApplicationKind::Private].into_iter().zip(rights)
-    {
-        let number = if kind == ApplicationKind::Public { 10 } else { 20 };
-        let application = ApplicationRecord {
-            id: ApplicationId(id(number)),
-            tenant: tenant.id,
-            name: "app".to_owned(),
-            kind,
-            access,
-            created_at: START,
-        };
-        let api_key = ApiKeyRecord {
-            id: ApiKeyId(id(number + 1)),
-            tenant: tenant.id,
-            application: application.id,
-            digest: [number; 32],
-            created_at: START,
-        };
-        desk.store().insert_application(application.clone(), api_key.clone()).await.unwrap();
-        put.push((application, api_key));
+    for (access, create_key) in rights.into_iter().zip([CreateKey::Yes, CreateKey::No]) {
+        put.push(application(&world, &tenant, access, create_key).await);
+    }
+    let after = reloaded(&world, &tenant).await;
+    for created in put {
+        let expected = created.application;
+        assert_eq!(after.applications[&expected.record.id], expected);
     }
 
-    let after = desk.store().load_directory().await.unwrap();
-    assert_eq!(after.pepper, before.pepper);
-    assert_eq!(after.tenants.len(), before.tenants.len() + 1);
-    assert!(after.tenants.contains(&tenant));
-    for (application, api_key) in put {
-        assert!(after.applications.contains(&application));
-        assert!(after.api_keys.contains(&api_key));
+    let name = Name::parse("other").unwrap();
+    let edit = Box::new(|_| Settings::default());
+    update_tenant(&world.vault, operator(&tenant), (name.clone(), edit), None).await.unwrap();
+    let mut quotas = tenant.quotas;
+    quotas.set("tokenize_limit", "7").unwrap();
+    set_tenant_quotas(&world.vault, operator(&tenant), quotas).await.unwrap();
+    let after = reloaded(&world, &tenant).await;
+    assert_eq!((&after.name, &after.settings), (&name, &Settings::default()));
+    assert_eq!(after.quotas, quotas);
+    assert!(after.modified.is_some());
+}
+
+async fn there_is_one_pepper(world: World) {
+    let store = &world.vault.store;
+    let before = store.load_directory().await.unwrap().pepper;
+    assert!(store.insert_pepper(Sealed::from_stored(vec![9; 40])).await.is_err());
+    assert_eq!(store.load_directory().await.unwrap().pepper, before);
+}
+
+async fn every_change_raises_the_version(world: World) {
+    let store = &world.vault.store;
+    let mut seen = store.directory_version().await.unwrap();
+    let mut raised = async || {
+        let version = store.directory_version().await.unwrap();
+        let directory = world.directory().await;
+        assert_eq!((version > seen, directory.version()), (true, version));
+        seen = version;
+    };
+    let tenant = world.tenant(Settings::default()).await;
+    raised().await;
+    let created = application(&world, &tenant, plain(TOKENS), CreateKey::Yes).await;
+    let id = created.application.record.id;
+    raised().await;
+    let tenant = reloaded(&world, &tenant).await;
+    let pepper = world.directory().await;
+    let key =
+        create_api_key(&world.vault, operator(&tenant), pepper.pepper(), id, None).await.unwrap();
+    raised().await;
+    delete_api_key(&world.vault, operator(&tenant), id, key.record.id).await.unwrap();
+    raised().await;
+    let update = (Name::parse("x").unwrap(), plain(&[Permission::TokenRead]));
+    update_application(&world.vault, operator(&tenant), id, update, None).await.unwrap();
+    raised().await;
+    delete_application(&world.vault, operator(&tenant), id).await.unwrap();
+    raised().await;
+    delete_tenant(&world.vault, operator(&tenant)).await.unwrap();
+    raised().await;
+}
+
+async fn what_is_not_there_cannot_be_changed(world: World) {
+    let (tenant, other) =
+        (world.tenant(Settings::default()).await, world.tenant(Settings::default()).await);
+    let theirs = application(&world, &other, plain(TOKENS), CreateKey::Yes).await.application;
+    let (id, key) = (theirs.record.id, theirs.api_keys[0].id);
+    let vault = &world.vault;
+    let not_found = |outcome: Result<(), Error>| assert!(matches!(outcome, Err(Error::NotFound)));
+    not_found(delete_application(vault, operator(&tenant), id).await);
+    not_found(delete_api_key(vault, operator(&tenant), id, key).await);
+    let nobody = ApplicationId(Uuid::nil());
+    not_found(delete_application(vault, operator(&tenant), nobody).await);
+    not_found(delete_api_key(vault, operator(&other), id, ApiKeyId(Uuid::nil())).await);
+    let update = (Name::parse("x").unwrap(), plain(TOKENS));
+    let updated = update_application(vault, operator(&tenant), id, update, None).await;
+    not_found(updated.map(drop));
+    assert_eq!(reloaded(&world, &other).await.applications[&id], theirs);
+}
+
+async fn a_key_belongs_to_one_application(world: World) {
+    let tenant = world.tenant(Settings::default()).await;
+    let one = application(&world, &tenant, plain(TOKENS), CreateKey::No).await.application;
+    let two = application(&world, &tenant, plain(TOKENS), CreateKey::No).await.application;
+    let directory = world.directory().await;
+    let key = || ApiKeyText::parse("key_pvt_0123456789abcdef").unwrap();
+    let import =
+        |id| import_api_key(&world.vault, operator(&tenant), directory.pepper(), id, key());
+    import(one.record.id).await.unwrap();
+    for id in [one.record.id, two.record.id] {
+        let refused = import(id).await;
+        assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
+    }
+    assert_eq!(world.known(key().expose()).await.application(), one.record.id);
+    assert!(reloaded(&world, &tenant).await.applications[&two.record.id].api_keys.is_empty());
+}
+
+async fn keys_are_limited(world: World) {
+    let tenant = world.tenant(Settings::default()).await;
+    let created = application(&world, &tenant, plain(TOKENS), CreateKey::Yes).await;
+    let id = created.application.record.id;
+    let tenant = reloaded(&world, &tenant).await;
+    let directory = world.directory().await;
+    for at in 1..=100 {
+        let pepper = directory.pepper();
+        let outcome = create_api_key(&world.vault, operator(&tenant), pepper, id, None).await;
+        assert_eq!(outcome.is_ok(), at < 100, "{outcome:?}");
     }
 }
 
-async fn there_is_one_pepper(desk: Desk) {
-    let before = desk.store().load_directory().await.unwrap().pepper;
-    assert!(desk.store().insert_pepper(sealed(9)).await.is_err());
-    assert_eq!(desk.store().load_directory().await.unwrap().pepper, before);
+async fn a_deleted_tenant_is_gone_with_all_its_rows(world: World) {
+    let (tenant, other) =
+        (world.tenant(Settings::default()).await, world.tenant(Settings::default()).await);
+    let caller = world.caller(&tenant, plain(TOKENS)).await;
+    let neighbour = world.caller(&other, plain(TOKENS)).await;
+    let create = async |caller| {
+        let new = crate::requests::card(crate::requests::VISA);
+        crate::requests::create(&world.vault, caller, new).await.unwrap().token.id
+    };
+    let (_, kept) = (create(&caller).await, create(&neighbour).await);
+    delete_tenant(&world.vault, operator(&tenant)).await.unwrap();
+    let again = delete_tenant(&world.vault, operator(&tenant)).await;
+    assert!(matches!(again, Err(Error::NotFound)));
+    let directory = world.directory().await;
+    assert!(directory.tenant(tenant.id).is_none());
+    assert_eq!(directory.alterations(), []);
+
+    let now = world.vault.clock.now();
+    let store = &world.vault.store;
+    assert_eq!(store.purge_tenants(now).await.unwrap(), 1);
+    assert_eq!(store.purge_tenants(now).await.unwrap(), 0);
+    // One that was on its way when the tenant went.
+    create(&caller).await;
+    assert_eq!(store.purge_tenants(now).await.unwrap(), 1);
+    crate::requests::get(&world.vault, &neighbour, &kept).await;
+}
+
+/// The operator's own mandate for one tenant, used on the rows of another, opens nothing.
+async fn a_change_needs_a_policy_that_is_whole(world: World) {
+    let (tenant, other) =
+        (world.tenant(Settings::default()).await, world.tenant(Settings::default()).await);
+    let forged = Tenant {
+        id: other.id,
+        name: other.name.clone(),
+        kind: other.kind,
+        settings: other.settings.clone(),
+        quotas: other.quotas,
+        created: other.created,
+        modified: None,
+        keys: Arc::clone(&tenant.keys),
+        applications: std::collections::BTreeMap::new(),
+    };
+    let refused = set_tenant_quotas(&world.vault, operator(&Arc::new(forged)), other.quotas).await;
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+    assert_eq!(world.directory().await.alterations(), []);
 }

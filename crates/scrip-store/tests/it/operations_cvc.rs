@@ -1,9 +1,14 @@
 //! The card verification code: shown to whoever may see everything, for as long as it may be kept.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    caller::Caller, id::TokenId, permission::Transform, tenant::Settings, token::TokenPatch,
+    caller::{Caller, Mandate},
+    id::TokenId,
+    operations::update_tenant::set_tenant_quotas,
+    permission::Transform,
+    tenant::Settings,
+    token::TokenPatch,
 };
 use serde_json::json;
 
@@ -25,8 +30,12 @@ on_both_engines! {
 const MINUTE: Duration = Duration::from_secs(60);
 
 async fn card_of(world: &World) -> (Caller, TokenId) {
-    let settings = Settings { cvc_retention_seconds: 10 * 60, ..Settings::default() };
-    let tenant = world.tenant(settings).await;
+    let tenant = world.tenant(Settings::default()).await;
+    let mut quotas = tenant.quotas;
+    quotas.set("cvc_retention", "10m").unwrap();
+    let mandate = Mandate::of_operator(tenant);
+    let record = set_tenant_quotas(&world.vault, mandate, quotas).await.unwrap();
+    let tenant = Arc::clone(world.directory().await.tenant(record.id).unwrap());
     let caller = world.caller(&tenant, ruled(&[("/", Transform::Reveal, TOKENS)])).await;
     let written = create(&world.vault, &caller, card_with_cvc(VISA, "123")).await.unwrap();
     assert_eq!(cvc(&written.token).as_deref(), Some("123"));

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use std::sync::Arc;
+
 use scrip_core::{
     answer::{Remember, Rendered, Replay},
     caller::Caller,
@@ -15,7 +17,7 @@ use scrip_core::{
     permission::{Permission, Transform},
     plain::Plain,
     store::Claim,
-    tenant::{DeduplicationBehavior, Settings, TenantRecord},
+    tenant::{DeduplicationBehavior, Settings, Tenant},
     token::{NewToken, Written},
 };
 use serde_json::{Value, json};
@@ -69,7 +71,7 @@ fn replayed(replay: &Replay) -> Option<Value> {
     replay.data.as_ref().map(|it| it.expose().clone())
 }
 
-async fn open(world: &World, settings: Settings) -> (TenantRecord, Caller) {
+async fn open(world: &World, settings: Settings) -> (Arc<Tenant>, Caller) {
     let tenant = world.tenant(settings).await;
     let caller = world.caller(&tenant, ruled(&[("/", Transform::Reveal, TOKENS)])).await;
     (tenant, caller)

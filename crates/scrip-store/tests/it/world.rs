@@ -11,21 +11,23 @@ use std::{
 
 use scrip_core::{
     Vault,
-    application::{AccessPolicy, AccessRule},
-    caller::{Caller, Origin, Principal},
+    access::{AccessPolicy, AccessRule, Reach},
+    application::Name,
+    caller::{Caller, Mandate, Origin},
     container::{Container, Containers},
-    directory::Directory,
+    directory::{Directory, Known},
     id::{ApplicationId, TokenId},
     operations::{
-        create_application::create_application,
+        create_application::{CreateKey, NewApplication, create_application},
         create_tenant::{create_tenant, found_vault},
     },
     permission::{ApplicationKind, Permission, Permissions, Transform},
+    principal::Principal,
     store::Store,
-    tenant::{Settings, Tenant, TenantKind, TenantRecord},
+    tenant::{Settings, Tenant, TenantKind},
     time::{Clock, Timestamp},
 };
-use scrip_seal::{EpochKeys, RootKey, TenantKeys, fill_random};
+use scrip_seal::{EpochKeys, RootKey, fill_random};
 use scrip_store::{MemoryStore, SqliteStore};
 use tempfile::TempDir;
 
@@ -95,29 +97,53 @@ impl World {
         Vault { epochs: Arc::new(epochs()), ..self.vault.clone() }
     }
 
-    pub(crate) async fn tenant(&self, settings: Settings) -> TenantRecord {
-        create_tenant(&self.vault, &self.root, "acme", TenantKind::Test, settings).await.unwrap()
+    pub(crate) async fn directory(&self) -> Directory {
+        Directory::load(&*self.vault.store, &self.root, None).await.unwrap()
+    }
+
+    pub(crate) async fn tenant(&self, settings: Settings) -> Arc<Tenant> {
+        let name = Name::parse("acme").unwrap();
+        let created = create_tenant(&self.vault, &self.root, name, TenantKind::Test, settings);
+        let id = created.await.unwrap();
+        Arc::clone(self.directory().await.tenant(id).unwrap())
     }
 
     /// A new application's caller, by the way a request takes: its key.
-    pub(crate) async fn caller(&self, tenant: &TenantRecord, access: AccessPolicy) -> Caller {
-        let kind = (ApplicationKind::Private, access);
-        let key = create_application(&self.vault, &self.root, tenant, "app", kind).await.unwrap();
-        let directory = Directory::load(&*self.vault.store, &self.root).await.unwrap();
-        Caller::new(directory.authenticate(&key).unwrap(), origin())
+    pub(crate) async fn caller(&self, tenant: &Arc<Tenant>, access: AccessPolicy) -> Caller {
+        self.caller_of(tenant, ApplicationKind::Private, access).await
+    }
+
+    pub(crate) async fn caller_of(
+        &self,
+        tenant: &Arc<Tenant>,
+        kind: ApplicationKind,
+        access: AccessPolicy,
+    ) -> Caller {
+        let name = Name::parse("app").unwrap();
+        let new = NewApplication { name, kind, access, create_key: CreateKey::Yes };
+        let mandate = Mandate::of_operator(Arc::clone(tenant));
+        let directory = self.directory().await;
+        let created = create_application(&self.vault, mandate, directory.pepper(), new, None).await;
+        self.known(created.unwrap().api_key.unwrap().expose()).await
+    }
+
+    /// Whoever has this key.
+    pub(crate) async fn known(&self, key: &str) -> Caller {
+        match self.directory().await.authenticate(key) {
+            Some(Known::Principal(principal)) => Caller::new(Arc::clone(principal), origin()),
+            other => panic!("{other:?}"),
+        }
     }
 
     /// The same application after its rights were changed.
     pub(crate) fn changed(
         &self,
-        tenant: &TenantRecord,
+        tenant: &Arc<Tenant>,
         application: ApplicationId,
         access: AccessPolicy,
     ) -> Caller {
-        let keys = TenantKeys::unwrap(&self.root, &tenant.id.to_string(), &tenant.keys).unwrap();
-        let (id, kind, settings) = (tenant.id, tenant.kind, tenant.settings.clone());
-        let tenant = Arc::new(Tenant { id, kind, settings, keys });
-        let principal = Principal::new(tenant, application, ApplicationKind::Private, access);
+        let kind = ApplicationKind::Private;
+        let principal = Principal::new(Arc::clone(tenant), application, kind, access);
         Caller::new(Arc::new(principal), origin())
     }
 }
@@ -148,7 +174,7 @@ pub(crate) fn ruled(rules: &[(&str, Transform, &[Permission])]) -> AccessPolicy 
         |(priority, (container, transform, permissions)): (i64, &(&str, _, &[_]))| AccessRule {
             description: String::new(),
             priority,
-            container: Container::parse(container).unwrap(),
+            reach: Reach::Container(Container::parse(container).unwrap()),
             transform: *transform,
             permissions: Permissions::of(permissions),
         };

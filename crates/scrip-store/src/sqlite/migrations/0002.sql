@@ -6,13 +6,30 @@ CREATE TABLE system_keys (
     wrapped BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Grows with every change of what follows, so that other processes see that there was one.
+CREATE TABLE directory_state (
+    one     INTEGER PRIMARY KEY CHECK (one = 1),
+    version INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO directory_state (one, version) VALUES (1, 0);
+
+-- Policy stands in clear, so every row has a mac over all of its columns, and a tenant's row has
+-- one over the macs of all of its policy, with a counter.
 CREATE TABLE tenants (
-    id          BLOB NOT NULL PRIMARY KEY,
-    name        TEXT NOT NULL,
-    kind        TEXT NOT NULL,
-    settings    TEXT NOT NULL,
-    lasting_key BLOB NOT NULL,
-    created_at  INTEGER NOT NULL
+    id             BLOB NOT NULL PRIMARY KEY,
+    name           TEXT NOT NULL,
+    kind           TEXT NOT NULL,
+    settings       TEXT NOT NULL,
+    quotas         TEXT NOT NULL,
+    lasting_key    BLOB NOT NULL,
+    created_by     BLOB,
+    created_at     INTEGER NOT NULL,
+    modified_by    BLOB,
+    modified_at    INTEGER,
+    mac            BLOB NOT NULL,
+    policy_counter INTEGER NOT NULL,
+    policy_mac     BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE tenant_keys (
@@ -23,21 +40,51 @@ CREATE TABLE tenant_keys (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE applications (
-    id         BLOB NOT NULL PRIMARY KEY,
-    tenant     BLOB NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
-    name       TEXT NOT NULL,
-    kind       TEXT NOT NULL,
-    access     TEXT NOT NULL,
-    created_at INTEGER NOT NULL
+    tenant      BLOB NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+    id          BLOB NOT NULL,
+    name        TEXT NOT NULL,
+    kind        TEXT NOT NULL,
+    access      TEXT NOT NULL,
+    created_by  BLOB,
+    created_at  INTEGER NOT NULL,
+    modified_by BLOB,
+    modified_at INTEGER,
+    mac         BLOB NOT NULL,
+    PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE api_keys (
-    id          BLOB NOT NULL PRIMARY KEY,
-    tenant      BLOB NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
-    application BLOB NOT NULL REFERENCES applications (id) ON DELETE CASCADE,
+    tenant      BLOB NOT NULL,
+    application BLOB NOT NULL,
+    id          BLOB NOT NULL,
     digest      BLOB NOT NULL UNIQUE,
-    created_at  INTEGER NOT NULL
+    created_by  BLOB,
+    created_at  INTEGER NOT NULL,
+    mac         BLOB NOT NULL,
+    PRIMARY KEY (tenant, application, id),
+    FOREIGN KEY (tenant, application) REFERENCES applications (tenant, id) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
+
+-- Tenants whose tokens are still to be removed. Their keys are gone, so none of it opens.
+CREATE TABLE deleted_tenants (
+    id         BLOB NOT NULL PRIMARY KEY,
+    deleted_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- In the order of their making: the old ones are at the front.
+CREATE TABLE access_sessions (
+    seq           INTEGER PRIMARY KEY,
+    digest        BLOB NOT NULL UNIQUE,
+    nonce         BLOB NOT NULL UNIQUE,
+    tenant        BLOB NOT NULL,
+    application   BLOB NOT NULL,
+    created_at    INTEGER NOT NULL,
+    expires_at    INTEGER NOT NULL,
+    authorized_by BLOB,
+    authorized_at INTEGER,
+    access        TEXT,
+    mac           BLOB NOT NULL
+) STRICT;
 
 -- Page writes are what an insert costs, and a random index entry is a page of its own. So rows lie
 -- in the order of their making, and only what the contract needs is indexed.
@@ -102,7 +149,8 @@ CREATE TABLE audit (
     seq       INTEGER PRIMARY KEY,
     tenant    BLOB NOT NULL,
     at        INTEGER NOT NULL,
-    actor     BLOB NOT NULL,
+    -- Nothing for the operator.
+    actor     BLOB,
     operation TEXT NOT NULL,
     entity    TEXT NOT NULL,
     outcome   TEXT NOT NULL,

@@ -1,0 +1,61 @@
+//! Access sessions: a browser's key that has no rights until a private application lends it some.
+
+use std::time::Duration;
+
+use scrip_seal::Place;
+
+use crate::{
+    access::AccessPolicy,
+    id::{ApplicationId, TenantId},
+    policy::Policy,
+    time::Timestamp,
+};
+
+/// The digest of its key is what it is known by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AccessSessionId(pub [u8; 32]);
+
+/// How long a session lasts when nobody says otherwise.
+pub const SESSION_LIFETIME: Duration = Duration::from_secs(3 * 60);
+/// And the longest that can be asked for.
+pub const SESSION_LIFETIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// As the store keeps it: with a mac of its own, and outside the seal of the tenant's policy, for
+/// there are many of them and they are gone in minutes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessSessionRecord {
+    pub id: AccessSessionId,
+    pub tenant: TenantId,
+    /// The public application that began it.
+    pub application: ApplicationId,
+    /// The digest of what a private application has to know to authorize it.
+    pub nonce: [u8; 32],
+    pub created_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub authorized: Option<Authorized>,
+}
+
+/// Once, and never again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authorized {
+    pub by: ApplicationId,
+    pub at: Timestamp,
+    pub access: AccessPolicy,
+}
+
+impl Policy for AccessSessionRecord {
+    fn place(&self) -> Place {
+        let authorized = self.authorized.as_ref();
+        let access = authorized.map(|it| it.access.to_text());
+        Place::new("policy.access-session")
+            .bytes(&self.id.0)
+            .bytes(self.tenant.0.as_bytes())
+            .bytes(self.application.0.as_bytes())
+            .bytes(&self.nonce)
+            .number(self.created_at.unix_ms)
+            .number(self.expires_at.unix_ms)
+            .optional_bytes(authorized.map(|it| it.by.0.as_bytes().as_slice()))
+            .optional_number(authorized.map(|it| it.at.unix_ms))
+            .optional_bytes(access.as_deref().map(str::as_bytes))
+    }
+}

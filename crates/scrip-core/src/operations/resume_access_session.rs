@@ -1,0 +1,40 @@
+//! From a session's key to its rights. The store is asked each time, so what happens to a session
+//! anywhere counts at once everywhere.
+
+use std::sync::Arc;
+
+use crate::{
+    Vault, access_session::AccessSessionId, directory::Directory, error::Error,
+    principal::Principal,
+};
+
+/// Nothing when there is no such session, or when it or its application has ended.
+///
+/// # Errors
+/// The store did not answer, or somebody altered the session.
+pub async fn resume_access_session(
+    vault: &Vault,
+    directory: &Directory,
+    key: &str,
+) -> Result<Option<Principal>, Error> {
+    let id = AccessSessionId(directory.digest(key));
+    let Some(found) = vault.store.find_access_session(id).await? else { return Ok(None) };
+    let record = &found.record;
+    let Some(tenant) = directory.tenant(record.tenant) else { return Ok(None) };
+    if record.id != id || !found.is_ours(&tenant.keys) {
+        return Err(Error::Internal("the row of an access session was altered".into()));
+    }
+    if record.expires_at <= vault.clock.now() {
+        return Ok(None);
+    }
+    let known = |id| directory.principal(id).filter(|it| it.tenant().id == record.tenant);
+    let Some(application) = known(record.application) else { return Ok(None) };
+    let authorized = match found.record.authorized.as_ref() {
+        None => None,
+        Some(it) => {
+            let Some(by) = known(it.by) else { return Ok(None) };
+            Some((Arc::clone(by), it.access.clone()))
+        }
+    };
+    Ok(Some(Principal::session(id, application, authorized)))
+}

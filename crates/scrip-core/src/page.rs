@@ -1,0 +1,63 @@
+//! Pages by number, with totals.
+
+/// Which page of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageAsked {
+    /// The first is 1.
+    pub number: usize,
+    pub size: usize,
+}
+
+pub const PAGE_SIZE: usize = 20;
+pub const PAGE_SIZE_MAX: usize = 100;
+
+impl Default for PageAsked {
+    fn default() -> Self {
+        Self { number: 1, size: PAGE_SIZE }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    pub asked: PageAsked,
+    pub total: usize,
+}
+
+impl<T: Clone> Page<T> {
+    #[must_use]
+    pub fn of(all: &[&T], asked: PageAsked) -> Self {
+        let before = asked.number.saturating_sub(1).saturating_mul(asked.size);
+        let items = all.iter().skip(before).take(asked.size).copied().cloned().collect();
+        Self { items, asked, total: all.len() }
+    }
+}
+
+impl<T> Page<T> {
+    #[must_use]
+    pub fn total_pages(&self) -> usize {
+        self.total.div_ceil(self.asked.size.max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(number: usize, size: usize, expected: &[u8], pages: usize) {
+        let all = [1, 2, 3, 4, 5];
+        let page = Page::of(&all.iter().collect::<Vec<_>>(), PageAsked { number, size });
+        assert_eq!(page.items, expected);
+        assert_eq!((page.total, page.total_pages()), (5, pages));
+    }
+
+    #[test]
+    fn pages() {
+        check(1, 2, &[1, 2], 3);
+        check(3, 2, &[5], 3);
+        check(4, 2, &[], 3);
+        check(1, 100, &[1, 2, 3, 4, 5], 1);
+        check(usize::MAX, usize::MAX, &[], 1);
+    }
+}

@@ -1,0 +1,168 @@
+//! A tenant's policy: who may do what.
+//!
+//! It stands in clear, because a lookup needs it, so every row carries a mac, and all of them
+//! together carry one with a counter: a row that somebody else altered, added, removed or brought
+//! back from earlier is noticed before it is obeyed.
+
+use scrip_seal::{Mac, Place, TenantKeys};
+
+use crate::{
+    application::{ApiKeyRecord, ApplicationRecord},
+    id::{ApiKeyId, ApplicationId, TenantId},
+    tenant::TenantRecord,
+    time::Timestamp,
+};
+
+/// A row of the policy.
+pub trait Policy {
+    /// The row's kind and every column of it.
+    fn place(&self) -> Place;
+}
+
+/// A row and the mac that came with it. What is inside is not to be obeyed before it was checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signed<T> {
+    pub record: T,
+    pub mac: Mac,
+}
+
+impl<T: Policy> Signed<T> {
+    #[must_use]
+    pub fn new(keys: &TenantKeys, record: T) -> Self {
+        let mac = keys.policy_mac(&record.place());
+        Self { record, mac }
+    }
+
+    #[must_use]
+    pub fn is_ours(&self, keys: &TenantKeys) -> bool {
+        self.mac.is(&keys.policy_mac(&self.record.place()))
+    }
+}
+
+/// Who did something, and when. Nobody is the operator, who needs no application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    pub by: Option<ApplicationId>,
+    pub at: Timestamp,
+}
+
+impl Stamp {
+    pub(crate) fn bind(place: Place, stamps: &[Option<Self>]) -> Place {
+        stamps.iter().fold(place, |place, stamp| {
+            let by = stamp.and_then(|it| it.by);
+            let by = by.as_ref().map(|it| it.0.as_bytes().as_slice());
+            place.optional_bytes(by).optional_number(stamp.map(|it| it.at.unix_ms))
+        })
+    }
+}
+
+/// All rows of one tenant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyRecords {
+    pub tenant: Signed<TenantRecord>,
+    pub applications: Vec<Signed<ApplicationRecord>>,
+    pub api_keys: Vec<Signed<ApiKeyRecord>>,
+    pub seal: PolicySeal,
+}
+
+/// The mac of the whole. The counter grows with every change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PolicySeal {
+    pub counter: i64,
+    pub mac: Mac,
+}
+
+/// One row to write, or to take away.
+#[derive(Debug, Clone)]
+pub enum PolicyWrite {
+    PutTenant(Signed<TenantRecord>),
+    PutApplication(Signed<ApplicationRecord>),
+    PutApiKey(Signed<ApiKeyRecord>),
+    /// With its keys.
+    RemoveApplication(ApplicationId),
+    RemoveApiKey(ApiKeyId),
+}
+
+/// What somebody else did to a policy. Names rows, never what is in them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Alteration {
+    pub tenant: Option<TenantId>,
+    pub what: String,
+}
+
+impl PolicyRecords {
+    /// A tenant that has nothing yet.
+    #[must_use]
+    pub fn new(keys: &TenantKeys, tenant: TenantRecord) -> Self {
+        let mut records = Self {
+            tenant: Signed::new(keys, tenant),
+            applications: Vec::new(),
+            api_keys: Vec::new(),
+            seal: PolicySeal { counter: 0, mac: Mac([0; 32]) },
+        };
+        records.seal = records.next_seal(keys);
+        records
+    }
+
+    /// All that is wrong with it; nothing, when it is as we wrote it.
+    #[must_use]
+    pub fn alterations(&self, keys: &TenantKeys) -> Vec<Alteration> {
+        let id = self.tenant.record.id;
+        let mut found = Vec::new();
+        let mut say = |what: String| found.push(Alteration { tenant: Some(id), what });
+        if !self.tenant.is_ours(keys) {
+            say("the row of the tenant was altered".to_owned());
+        }
+        for it in self.applications.iter().filter(|it| !it.is_ours(keys)) {
+            say(format!("the row of application {} was altered", it.record.id));
+        }
+        for it in self.api_keys.iter().filter(|it| !it.is_ours(keys)) {
+            say(format!("the row of API key {} was altered", it.record.id));
+        }
+        if !self.seal.mac.is(&self.mac(keys, self.seal.counter)) {
+            say("a row of its policy was added, removed or brought back from earlier".to_owned());
+        }
+        found
+    }
+
+    /// What the whole is after a write. Engines that keep rows in memory use it too.
+    pub fn apply(&mut self, write: &PolicyWrite) {
+        match write {
+            PolicyWrite::PutTenant(tenant) => self.tenant.clone_from(tenant),
+            PolicyWrite::PutApplication(application) => {
+                self.applications.retain(|it| it.record.id != application.record.id);
+                self.applications.push(application.clone());
+            }
+            PolicyWrite::PutApiKey(api_key) => {
+                self.api_keys.retain(|it| it.record.id != api_key.record.id);
+                self.api_keys.push(api_key.clone());
+            }
+            PolicyWrite::RemoveApplication(id) => {
+                self.applications.retain(|it| it.record.id != *id);
+                self.api_keys.retain(|it| it.record.application != *id);
+            }
+            PolicyWrite::RemoveApiKey(id) => self.api_keys.retain(|it| it.record.id != *id),
+        }
+    }
+
+    #[must_use]
+    pub fn next_seal(&self, keys: &TenantKeys) -> PolicySeal {
+        let counter = self.seal.counter.saturating_add(1);
+        PolicySeal { counter, mac: self.mac(keys, counter) }
+    }
+
+    /// Over the macs of the rows, whatever order they come in.
+    fn mac(&self, keys: &TenantKeys, counter: i64) -> Mac {
+        let mut macs: Vec<_> = self.applications.iter().map(|it| it.mac).collect();
+        macs.extend(self.api_keys.iter().map(|it| it.mac));
+        macs.sort_unstable();
+        let place = Place::new("policy.set")
+            .bytes(self.tenant.record.id.0.as_bytes())
+            .number(counter)
+            .bytes(&self.tenant.mac.0);
+        keys.policy_mac(&macs.iter().fold(place, |place, mac| place.bytes(&mac.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

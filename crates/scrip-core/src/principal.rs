@@ -1,0 +1,173 @@
+//! A known key's rights, and the decisions that follow from them.
+
+use std::sync::Arc;
+
+use crate::{
+    access::{AccessPolicy, AccessRule, Condition, Reach},
+    access_session::AccessSessionId,
+    container::Container,
+    id::{ApplicationId, TokenId},
+    permission::{ApplicationKind, Permission, Permissions, Transform},
+    tenant::Tenant,
+};
+
+/// An application with its rights, loaded once and shared by its requests; or a session of one.
+#[derive(Debug)]
+pub struct Principal {
+    tenant: Arc<Tenant>,
+    application: ApplicationId,
+    kind: ApplicationKind,
+    /// By priority; plain permissions come last, as rules on the root.
+    rules: Vec<Grant>,
+    session: Option<Session>,
+}
+
+#[derive(Debug)]
+struct Grant {
+    reach: Reach,
+    transform: Transform,
+    permissions: Permissions,
+}
+
+/// What makes a principal a session: it can do what its rules say and its authorizer still can.
+#[derive(Debug)]
+struct Session {
+    id: AccessSessionId,
+    authorizer: Option<Arc<Principal>>,
+}
+
+impl Principal {
+    #[must_use]
+    pub fn new(
+        tenant: Arc<Tenant>,
+        application: ApplicationId,
+        kind: ApplicationKind,
+        access: AccessPolicy,
+    ) -> Self {
+        Self { tenant, application, kind, rules: grants(access), session: None }
+    }
+
+    /// A session that a public application began. Until somebody authorizes it, it has no rights.
+    #[must_use]
+    pub fn session(
+        id: AccessSessionId,
+        application: &Arc<Self>,
+        authorized: Option<(Arc<Self>, AccessPolicy)>,
+    ) -> Self {
+        let (authorizer, access) = authorized.unzip();
+        Self {
+            tenant: Arc::clone(&application.tenant),
+            application: application.application,
+            kind: application.kind,
+            rules: grants(access.unwrap_or_default()),
+            session: Some(Session { id, authorizer }),
+        }
+    }
+
+    #[must_use]
+    pub fn kind(&self) -> ApplicationKind {
+        self.kind
+    }
+
+    #[must_use]
+    pub fn application(&self) -> ApplicationId {
+        self.application
+    }
+
+    /// Which session it is, when it is not an application itself.
+    #[must_use]
+    pub fn session_id(&self) -> Option<AccessSessionId> {
+        self.session.as_ref().map(|it| it.id)
+    }
+
+    #[must_use]
+    pub fn tenant(&self) -> &Arc<Tenant> {
+        &self.tenant
+    }
+
+    /// Whether some rule grants it, wherever.
+    pub(crate) fn holds(&self, permission: Permission) -> bool {
+        let own = self.rules.iter().any(|it| it.permissions.has(permission));
+        let lent = |it: &Session| it.authorizer.as_ref().is_some_and(|it| it.holds(permission));
+        own && self.session.as_ref().is_none_or(lent)
+    }
+
+    /// In one container. The first rule that reaches it and grants the permission decides; for a
+    /// session, the authorizer's decision bounds it.
+    pub(crate) fn decide(
+        &self,
+        permission: Permission,
+        container: &Container,
+        id: Option<&TokenId>,
+    ) -> Option<Transform> {
+        let grants = |it: &&Grant| it.permissions.has(permission) && it.reach.covers(container, id);
+        let own = self.rules.iter().find(grants)?.transform;
+        match &self.session {
+            None => Some(own),
+            Some(session) => {
+                let most = session.authorizer.as_ref()?.decide(permission, container, id)?;
+                Some(own.min(most))
+            }
+        }
+    }
+
+    /// Whether a grant would be more than this principal has, so far as that can be told without a
+    /// token. What cannot be told is bounded when it is used.
+    #[must_use]
+    pub fn exceeds(&self, access: &AccessPolicy) -> Option<Permission> {
+        let asked = grants(access.clone());
+        asked.iter().find_map(|grant| {
+            let more = |it: &Permission| {
+                if it.is_of_containers() {
+                    self.least(*it, &grant.reach) < Some(grant.transform)
+                } else {
+                    !self.holds(*it)
+                }
+            };
+            grant.permissions.iter().find(more)
+        })
+    }
+
+    /// The least that is seen by a permission anywhere within a reach.
+    fn least(&self, permission: Permission, reach: &Reach) -> Option<Transform> {
+        let own = || self.rules.iter().filter(|it| it.permissions.has(permission));
+        let below = match reach {
+            Reach::Container(container) => Some(container),
+            Reach::Conditions(conditions) => conditions.iter().find_map(|it| match it {
+                Condition::ContainerIs(at) | Condition::ContainerStartsWith(at) => Some(at),
+                Condition::IdIs(_) | Condition::IdStartsWith(_) => None,
+            }),
+        };
+        // Where the tokens are that an id names is not known here.
+        let Some(below) = below else { return own().map(|it| it.transform).max() };
+        let mut least = None;
+        for grant in own() {
+            let Reach::Container(at) = &grant.reach else { continue };
+            if at.covers(below) {
+                return Some(
+                    least.map_or(grant.transform, |it: Transform| it.min(grant.transform)),
+                );
+            }
+            if below.covers(at) {
+                least = Some(least.map_or(grant.transform, |it| it.min(grant.transform)));
+            }
+        }
+        None
+    }
+}
+
+fn grants(access: AccessPolicy) -> Vec<Grant> {
+    let mut rules = access.rules;
+    rules.sort_by_key(|it| it.priority);
+    let grant = |rule: AccessRule| Grant {
+        reach: rule.reach,
+        transform: rule.transform,
+        permissions: rule.permissions,
+    };
+    let plain = access.permissions.iter().map(|it| Grant {
+        reach: Reach::Container(Container::root()),
+        transform: it.implied_transform(),
+        permissions: Permissions::of(&[it]),
+    });
+    rules.into_iter().map(grant).chain(plain).collect()
+}

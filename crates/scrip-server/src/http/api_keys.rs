@@ -1,0 +1,66 @@
+//! Handlers of API keys: a sentence each.
+
+use scrip_core::{
+    application::ApiKeyRecord,
+    error::Error,
+    id::ApiKeyId,
+    operations::{
+        create_api_key::create_api_key, delete_api_key::delete_api_key,
+        list_applications::get_application,
+    },
+    page::Page,
+};
+
+use crate::{
+    http::{Handling, applications::path_id, pipeline::Asked, problem::Problem},
+    wire::{answer, application, query::Query},
+};
+
+pub(crate) fn create(mut asked: Asked) -> Handling {
+    Box::pin(async move {
+        let id = path_id(&asked.id)?;
+        let remember = asked.remember(application::created_key);
+        let (vault, pepper) = (&asked.app.vault, asked.app.pepper());
+        let created = create_api_key(vault, asked.mandate()?, &pepper, id, remember).await?;
+        asked.app.reload().await;
+        Ok(answer::rendered(application::created_key(&created)))
+    })
+}
+
+/// A bare array, which is what the official clients read; a page for whoever asks for one.
+pub(crate) fn list(asked: Asked) -> Handling {
+    Box::pin(async move {
+        let query = Query::parse(asked.query.as_deref());
+        let found = get_application(&asked.mandate()?, path_id(&asked.id)?)?;
+        let wanted: Vec<_> = query.all("id").filter_map(ApiKeyId::parse).collect();
+        let everything = query.all("id").next().is_none();
+        let keys = found.api_keys.iter().filter(|it| everything || wanted.contains(&it.id));
+        let keys: Vec<&ApiKeyRecord> = keys.collect();
+        if query.all("page").chain(query.all("size")).next().is_some() {
+            return Ok(answer::rendered(application::paged_keys(&Page::of(&keys, query.page()?))));
+        }
+        Ok(answer::rendered(application::listed_keys(&keys)))
+    })
+}
+
+pub(crate) fn get(asked: Asked) -> Handling {
+    Box::pin(async move {
+        let found = get_application(&asked.mandate()?, path_id(&asked.id)?)?;
+        let key_id = key_id(&asked.inner_id)?;
+        let key = found.api_keys.iter().find(|it| it.id == key_id).ok_or(Error::NotFound)?;
+        Ok(answer::rendered(application::found_key(key)))
+    })
+}
+
+pub(crate) fn delete(asked: Asked) -> Handling {
+    Box::pin(async move {
+        let (id, key_id) = (path_id(&asked.id)?, key_id(&asked.inner_id)?);
+        delete_api_key(&asked.app.vault, asked.mandate()?, id, key_id).await?;
+        asked.app.reload().await;
+        Ok(answer::rendered(answer::done()))
+    })
+}
+
+fn key_id(text: &str) -> Result<ApiKeyId, Problem> {
+    ApiKeyId::parse(text).ok_or(Problem::Failed(Error::NotFound))
+}

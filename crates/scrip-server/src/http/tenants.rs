@@ -1,0 +1,34 @@
+//! Handlers of the tenant: a sentence each.
+
+use scrip_core::operations::{delete_tenant::delete_tenant, update_tenant::update_tenant};
+
+use crate::{
+    http::{Handling, pipeline::Asked},
+    wire::{self, answer, tenant},
+};
+
+pub(crate) fn get(asked: Asked) -> Handling {
+    Box::pin(async move { Ok(answer::rendered(tenant::found(asked.mandate()?.tenant()))) })
+}
+
+pub(crate) fn update(mut asked: Asked) -> Handling {
+    Box::pin(async move {
+        let update = tenant::parse_update(wire::json::read(&asked.body)?)?;
+        let remember = asked.remember(tenant::updated);
+        let updated = update_tenant(&asked.app.vault, asked.mandate()?, update, remember).await?;
+        asked.app.reload().await;
+        Ok(answer::rendered(tenant::updated(&updated)))
+    })
+}
+
+pub(crate) fn delete(asked: Asked) -> Handling {
+    Box::pin(async move {
+        delete_tenant(&asked.app.vault, asked.mandate()?).await?;
+        asked.app.reload().await;
+        Ok(answer::rendered(answer::done()))
+    })
+}
+
+pub(crate) fn quotas(asked: Asked) -> Handling {
+    Box::pin(async move { Ok(answer::rendered(tenant::quotas(&asked.mandate()?.tenant().quotas))) })
+}

@@ -1,0 +1,240 @@
+//! Changes of policy. Each function is the work of one transaction, and raises the version by which
+//! other processes see that something changed.
+
+use rusqlite::{Connection, OptionalExtension, named_params};
+use scrip_core::{
+    application::{ApiKeyRecord, ApplicationRecord},
+    audit::AuditRecord,
+    error::Error,
+    id::TenantId,
+    policy::{PolicyRecords, PolicySeal, PolicyWrite, Signed, Stamp},
+    store::{DecidePolicy, Deleted, PolicyEdit, StoreError},
+    tenant::TenantRecord,
+    time::Timestamp,
+};
+use scrip_seal::Sealed;
+
+use crate::sqlite::{
+    answers::{insert_audit, insert_beside},
+    directory::load_policy,
+    fault,
+};
+
+pub(super) fn insert_pepper(connection: &Connection, pepper: &Sealed) -> Result<(), StoreError> {
+    let sql = "-- insert_pepper\nINSERT INTO system_keys (name, wrapped) VALUES ('pepper', ?)";
+    connection.execute(sql, [pepper.as_bytes()]).map(drop).map_err(fault)
+}
+
+fn raise_version(connection: &Connection) -> Result<(), StoreError> {
+    let sql = "-- raise_version\nUPDATE directory_state SET version = version + 1";
+    connection.execute(sql, []).map(drop).map_err(fault)
+}
+
+pub(super) fn insert_tenant(
+    connection: &Connection,
+    records: &PolicyRecords,
+    audit: &AuditRecord,
+) -> Result<(), StoreError> {
+    put_tenant(connection, &records.tenant)?;
+    put_seal(connection, records.tenant.record.id, records.seal)?;
+    raise_version(connection)?;
+    let id = records.tenant.record.id;
+    insert_audit(connection, id, audit, &id.to_string(), "done")
+}
+
+pub(super) fn change_policy(
+    connection: &Connection,
+    tenant: TenantId,
+    decide: DecidePolicy,
+) -> Result<Result<(), Error>, StoreError> {
+    let Some(records) = load_policy(connection, tenant)? else { return Ok(Err(Error::NotFound)) };
+    let PolicyEdit { writes, seal, written } = match decide(records) {
+        Ok(edit) => edit,
+        Err(error) => return Ok(Err(error)),
+    };
+    // Before anything is written, for what returns an error here is not taken back.
+    if writes.iter().any(|it| is_taken(connection, it).unwrap_or(true)) {
+        return Ok(Err(Error::Conflict { reason: "this key is in use" }));
+    }
+    for write in &writes {
+        apply(connection, tenant, write)?;
+    }
+    put_seal(connection, tenant, seal)?;
+    raise_version(connection)?;
+    insert_beside(connection, tenant, &written, "done")?;
+    Ok(Ok(()))
+}
+
+fn is_taken(connection: &Connection, write: &PolicyWrite) -> Result<bool, StoreError> {
+    let PolicyWrite::PutApiKey(api_key) = write else { return Ok(false) };
+    let sql = "-- find_api_key\nSELECT 1 FROM api_keys WHERE digest = ?1 AND id <> ?2";
+    let record = &api_key.record;
+    let found = connection
+        .query_row(sql, (record.digest, record.id.0.as_bytes()), |_| Ok(()))
+        .optional()
+        .map_err(fault)?;
+    Ok(found.is_some())
+}
+
+fn apply(connection: &Connection, tenant: TenantId, write: &PolicyWrite) -> Result<(), StoreError> {
+    match write {
+        PolicyWrite::PutTenant(it) => put_tenant(connection, it),
+        PolicyWrite::PutApplication(it) => put_application(connection, it),
+        PolicyWrite::PutApiKey(it) => put_api_key(connection, it),
+        PolicyWrite::RemoveApplication(id) => {
+            let sql = "-- delete_application\nDELETE FROM applications WHERE tenant = ? AND id = ?";
+            let parameters = (tenant.0.as_bytes(), id.0.as_bytes());
+            connection.execute(sql, parameters).map(drop).map_err(fault)
+        }
+        PolicyWrite::RemoveApiKey(id) => {
+            let sql = "-- delete_api_key\nDELETE FROM api_keys WHERE tenant = ? AND id = ?";
+            let parameters = (tenant.0.as_bytes(), id.0.as_bytes());
+            connection.execute(sql, parameters).map(drop).map_err(fault)
+        }
+    }
+}
+
+/// The two columns of a stamp.
+fn stamped(stamp: Option<Stamp>) -> (Option<[u8; 16]>, Option<i64>) {
+    let by = stamp.and_then(|it| it.by).map(|it| *it.0.as_bytes());
+    (by, stamp.map(|it| it.at.unix_ms))
+}
+
+fn put_tenant(connection: &Connection, tenant: &Signed<TenantRecord>) -> Result<(), StoreError> {
+    let sql = "
+-- put_tenant
+INSERT INTO tenants (id, name, kind, settings, quotas, lasting_key, created_by, created_at,
+    modified_by, modified_at, mac, policy_counter, policy_mac)
+VALUES (:id, :name, :kind, :settings, :quotas, :lasting_key, :created_by, :created_at,
+    :modified_by, :modified_at, :mac, 0, x'')
+ON CONFLICT (id) DO UPDATE SET name = :name, kind = :kind, settings = :settings, quotas = :quotas,
+    lasting_key = :lasting_key, modified_by = :modified_by, modified_at = :modified_at,
+    mac = :mac";
+    let record = &tenant.record;
+    let (created_by, created_at) = stamped(Some(record.created));
+    let (modified_by, modified_at) = stamped(record.modified);
+    let parameters = named_params! {
+        ":id": record.id.0.as_bytes(),
+        ":name": record.name.as_str(),
+        ":kind": record.kind.as_str(),
+        ":settings": record.settings.to_text(),
+        ":quotas": record.quotas.to_text(),
+        ":lasting_key": record.keys.lasting.as_bytes(),
+        ":created_by": created_by,
+        ":created_at": created_at,
+        ":modified_by": modified_by,
+        ":modified_at": modified_at,
+        ":mac": tenant.mac.0,
+    };
+    connection.execute(sql, parameters).map_err(fault)?;
+    let sql = "
+-- put_tenant_key
+INSERT INTO tenant_keys (tenant, version, wrapped) VALUES (?1, ?2, ?3)
+ON CONFLICT (tenant, version) DO UPDATE SET wrapped = ?3";
+    for (version, key) in &record.keys.sealing {
+        let parameters = (record.id.0.as_bytes(), version, key.as_bytes());
+        connection.execute(sql, parameters).map_err(fault)?;
+    }
+    Ok(())
+}
+
+fn put_seal(connection: &Connection, tenant: TenantId, seal: PolicySeal) -> Result<(), StoreError> {
+    let sql = "
+-- put_seal
+UPDATE tenants SET policy_counter = ?2, policy_mac = ?3 WHERE id = ?1";
+    let parameters = (tenant.0.as_bytes(), seal.counter, seal.mac.0);
+    connection.execute(sql, parameters).map(drop).map_err(fault)
+}
+
+fn put_application(
+    connection: &Connection,
+    application: &Signed<ApplicationRecord>,
+) -> Result<(), StoreError> {
+    let sql = "
+-- put_application
+INSERT INTO applications (tenant, id, name, kind, access, created_by, created_at, modified_by,
+    modified_at, mac)
+VALUES (:tenant, :id, :name, :kind, :access, :created_by, :created_at, :modified_by,
+    :modified_at, :mac)
+ON CONFLICT (tenant, id) DO UPDATE SET name = :name, kind = :kind, access = :access,
+    modified_by = :modified_by, modified_at = :modified_at, mac = :mac";
+    let record = &application.record;
+    let (created_by, created_at) = stamped(Some(record.created));
+    let (modified_by, modified_at) = stamped(record.modified);
+    let parameters = named_params! {
+        ":tenant": record.tenant.0.as_bytes(),
+        ":id": record.id.0.as_bytes(),
+        ":name": record.name.as_str(),
+        ":kind": record.kind.as_str(),
+        ":access": record.access.to_text(),
+        ":created_by": created_by,
+        ":created_at": created_at,
+        ":modified_by": modified_by,
+        ":modified_at": modified_at,
+        ":mac": application.mac.0,
+    };
+    connection.execute(sql, parameters).map(drop).map_err(fault)
+}
+
+fn put_api_key(connection: &Connection, api_key: &Signed<ApiKeyRecord>) -> Result<(), StoreError> {
+    let sql = "
+-- put_api_key
+INSERT INTO api_keys (tenant, application, id, digest, created_by, created_at, mac)
+VALUES (:tenant, :application, :id, :digest, :created_by, :created_at, :mac)";
+    let record = &api_key.record;
+    let (created_by, created_at) = stamped(Some(record.created));
+    let parameters = named_params! {
+        ":tenant": record.tenant.0.as_bytes(),
+        ":application": record.application.0.as_bytes(),
+        ":id": record.id.0.as_bytes(),
+        ":digest": record.digest,
+        ":created_by": created_by,
+        ":created_at": created_at,
+        ":mac": api_key.mac.0,
+    };
+    connection.execute(sql, parameters).map(drop).map_err(fault)
+}
+
+/// The keys are overwritten with zeros, not only unlinked; so is the log, once the caller has let
+/// it be moved and cut.
+pub(super) fn delete_tenant(
+    connection: &Connection,
+    tenant: TenantId,
+    audit: &AuditRecord,
+) -> Result<Deleted, StoreError> {
+    connection.execute_batch("PRAGMA secure_delete = ON").map_err(fault)?;
+    let sql = "-- delete_tenant\nDELETE FROM tenants WHERE id = ?";
+    let deleted = connection.execute(sql, [tenant.0.as_bytes()]).map_err(fault);
+    connection.execute_batch("PRAGMA secure_delete = FAST").map_err(fault)?;
+    if deleted? == 0 {
+        return Ok(Deleted::Stale);
+    }
+    let sql = "
+-- insert_deleted_tenant
+INSERT INTO deleted_tenants (id, deleted_at) VALUES (?, ?)";
+    connection.execute(sql, (tenant.0.as_bytes(), audit.at.unix_ms)).map_err(fault)?;
+    raise_version(connection)?;
+    insert_audit(connection, tenant, audit, &tenant.to_string(), "done")?;
+    Ok(Deleted::Done)
+}
+
+const PURGED_AT_ONCE: i64 = 256;
+/// A request that began before the deletion may still leave a token after it.
+const STRAGGLERS_MS: i64 = 60_000;
+
+pub(super) fn purge_tenants(connection: &Connection, now: Timestamp) -> Result<usize, StoreError> {
+    let sql = "
+-- purge_tokens
+DELETE FROM tokens WHERE seq IN (
+    SELECT tokens.seq FROM deleted_tenants JOIN tokens ON tokens.tenant = deleted_tenants.id
+    LIMIT ?)";
+    let purged = connection.execute(sql, [PURGED_AT_ONCE]).map_err(fault)?;
+    if purged == 0 {
+        let sql = "
+-- forget_deleted_tenants
+DELETE FROM deleted_tenants WHERE deleted_at <= ?";
+        let before = now.unix_ms.saturating_sub(STRAGGLERS_MS);
+        connection.execute(sql, [before]).map_err(fault)?;
+    }
+    Ok(purged)
+}
