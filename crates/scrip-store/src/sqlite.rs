@@ -30,6 +30,16 @@ use crate::{
     sqlite::{checkpoint::Checkpointer, readers::Readers, writer::Writer},
 };
 
+/// How readers see the pages of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pages {
+    /// Mapped: no copy, and the kernel forgets what it needs to.
+    Mapped,
+    /// Copied into a cache: for a process whose memory is locked, where a mapped page would stay
+    /// for good.
+    Copied,
+}
+
 /// Fields end in this order: the checkpointer and the readers before the writer, whose connection
 /// is then the last and tidies the log away; the lock after all of them.
 #[derive(Debug)]
@@ -47,9 +57,17 @@ impl SqliteStore {
     /// # Errors
     /// The file cannot be used, is open elsewhere, or was written by a newer version.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::open_with(path, Pages::Mapped)
+    }
+
+    /// The same, with a choice of how pages are read.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_with(path: &Path, pages: Pages) -> Result<Self, StoreError> {
         let lock = connection::lock(path)?;
         let writer = Writer::start(connection::open_writer(path)?)?;
-        let readers = Readers::new(path)?;
+        let readers = Readers::new(path, pages)?;
         let progress = std::sync::Arc::clone(&writer.progress);
         let checkpointer = Checkpointer::start(path, progress)?;
         let claims = Claims::default();

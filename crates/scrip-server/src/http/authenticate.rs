@@ -14,7 +14,9 @@ pub(crate) fn authenticate(
 ) -> Result<Caller, Problem> {
     let key = single(headers, HEADER, "BT-API-KEY")?.ok_or(Problem::Unauthorized)?;
     let key = key.to_str().map_err(|_| Problem::Unauthorized)?;
-    let principal = app.directory.load().authenticate(key).ok_or(Problem::Unauthorized)?;
+    let directory = app.directory.load();
+    let directory = directory.as_ref().ok_or(Problem::Sealed)?;
+    let principal = directory.authenticate(key).ok_or(Problem::Unauthorized)?;
     Ok(Caller::new(principal, origin))
 }
 

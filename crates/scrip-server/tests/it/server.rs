@@ -158,7 +158,7 @@ impl Server {
                 .await
                 .unwrap();
             let directory = Directory::load(&*vault.store, &self.root).await.unwrap();
-            self.app.directory.store(Arc::new(directory));
+            self.app.replace(directory);
             key
         })
     }
