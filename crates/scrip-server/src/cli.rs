@@ -117,7 +117,7 @@ An existing root key is never overwritten, and SCRIP_ROOT_KEY takes the place of
 /// Where the settings are, for every command that needs some.
 #[derive(Debug, Args)]
 struct ConfigArgument {
-    /// The file with the settings [default: SCRIP_CONFIG, else scrip.toml if there is one].
+    /// The file with the settings [default: `SCRIP_CONFIG`, else scrip.toml if there is one].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
