@@ -68,7 +68,7 @@ Examples:
 pub(crate) struct DevArguments {
     /// Where the vault keeps its database and its keys [default: scrip-data].
     #[arg(long, value_name = "DIR")]
-    pub(crate) data_dir: Option<PathBuf>,
+    pub(crate) data_dir: Option<String>,
     /// Where to listen; port 0 takes any free one [default: 127.0.0.1:4242].
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<SocketAddr>,

@@ -229,6 +229,12 @@ fn parse<T: Value>((text, place): (String, String), broken: &mut Vec<String>) ->
 mod tests {
     use super::*;
 
+    #[test]
+    fn numbers_may_be_written_in_groups() {
+        let settings = load("[server]\nbody_bytes_max = 2_000_000", &[]).unwrap();
+        assert_eq!(settings.server.body_bytes_max.get(), 2_000_000);
+    }
+
     fn load(text: &str, variables: &[(&str, &str)]) -> Result<Settings, Problems> {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let variables = variables.iter().map(owned).collect();

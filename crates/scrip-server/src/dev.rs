@@ -64,9 +64,8 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
 
 /// What is said on the command line, and what is not worth its trouble here.
 fn flags(arguments: &DevArguments) -> Vec<Flag> {
-    let mut flags = vec![("server.lock_memory", "off".to_owned())];
-    let folder = arguments.data_dir.as_ref().map(|it| it.to_string_lossy().into_owned());
-    flags.extend(folder.map(|it| ("storage.data_dir", it)));
+    let mut flags = vec![("server.lock_memory", "off".to_owned()), ("server.user", String::new())];
+    flags.extend(arguments.data_dir.clone().map(|it| ("storage.data_dir", it)));
     flags.extend(arguments.listen.map(|it| ("server.listen", it.to_string())));
     if arguments.plain_http {
         flags.push(("server.plain_http", "true".to_owned()));

@@ -17,19 +17,15 @@ use crate::{
 
 pub(crate) fn run(config: Option<&Path>, environment: &Environment) -> anyhow::Result<()> {
     let settings = Settings::load(config, environment)?;
-    process::hide()?;
     let folder = &settings.storage.data_dir;
-    let made_folder = create_folder(folder)?;
-    if let Some(name) = &settings.server.user {
-        // What is made here must be the server's to use.
-        if made_folder && Uid::effective().is_root() {
-            let user = process::find_user(name)?;
-            chown(folder, Some(user.uid), Some(user.gid))
-                .with_context(|| format!("{} cannot be given to {name}", folder.display()))?;
-        }
-        process::become_user(name)?;
-        process::hide()?;
+    let made = create_folder(folder)?;
+    if let Some(name) = settings.server.user.as_ref().filter(|_| made && Uid::effective().is_root())
+    {
+        let user = process::find_user(name)?;
+        chown(folder, Some(user.uid), Some(user.gid))
+            .with_context(|| format!("{} cannot be given to {name}", folder.display()))?;
     }
+    process::confine_command(&settings.server)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let made = runtime.block_on(found(&settings))?;
     say(&settings, made)

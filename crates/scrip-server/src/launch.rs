@@ -91,7 +91,6 @@ async fn run(
     let mut app = App::sealed(settings.open_vault(memory)?);
     app.limits = limits(&settings.server);
     let app = Arc::new(app);
-    prepare(&settings, &app, &url).await?;
     reload_certificates(tls.as_ref(), &settings.tls)?;
     let folder = &settings.storage.data_dir;
     let control = Control::start(folder, Arc::clone(&app), url.clone());
@@ -100,6 +99,7 @@ async fn run(
         let cause = format!("{error:#}");
         tracing::warn!(cause, "no command will reach this server");
     }
+    prepare(&settings, &app, &url).await?;
     tracing::info!(url, version = env!("CARGO_PKG_VERSION"), "listening");
     if app.is_sealed() {
         tokio::spawn(sealed::open(Arc::clone(&app), move || settings.key_source()));

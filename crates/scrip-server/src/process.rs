@@ -3,7 +3,7 @@
 
 use anyhow::{Context, bail};
 use nix::{
-    sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit},
+    sys::resource::{Resource, getrlimit, setrlimit},
     unistd::{Uid, User},
 };
 
@@ -32,8 +32,21 @@ pub(crate) fn confine(server: &Server) -> anyhow::Result<Memory> {
     lock_memory(server.lock_memory)
 }
 
+/// The part of it that fits a command which opens the store and ends: what it writes must be the
+/// server's to use.
+///
+/// # Errors
+/// As [`confine`].
+pub(crate) fn confine_command(server: &Server) -> anyhow::Result<()> {
+    hide()?;
+    if let Some(name) = &server.user {
+        become_user(name)?;
+    }
+    not_dumpable()
+}
+
 /// No core file, and nobody but root looks into memory.
-pub(crate) fn hide() -> anyhow::Result<()> {
+fn hide() -> anyhow::Result<()> {
     setrlimit(Resource::RLIMIT_CORE, 0, 0).context("core dumps cannot be turned off")?;
     not_dumpable()
 }
@@ -58,9 +71,17 @@ fn raise_limits(server: &Server) {
             tracing::warn!(files, "fewer files may be open than server.connections_max");
         }
     }
-    if server.lock_memory == LockMemory::Off {
-        return;
+    if server.lock_memory != LockMemory::Off {
+        raise_locked_limit();
     }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn raise_locked_limit() {}
+
+#[cfg(target_os = "linux")]
+fn raise_locked_limit() {
+    use nix::sys::resource::RLIM_INFINITY;
     let everything = setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY);
     if let (Err(_), Ok((_, hard))) = (everything, getrlimit(Resource::RLIMIT_MEMLOCK))
         && let Err(error) = setrlimit(Resource::RLIMIT_MEMLOCK, hard, hard)
@@ -70,7 +91,7 @@ fn raise_limits(server: &Server) {
 }
 
 /// Gives up root for good.
-pub(crate) fn become_user(name: &str) -> anyhow::Result<()> {
+fn become_user(name: &str) -> anyhow::Result<()> {
     let user = find_user(name)?;
     if Uid::effective() == user.uid && Uid::current() == user.uid {
         return Ok(());
@@ -137,7 +158,10 @@ fn lock_memory(wanted: LockMemory) -> anyhow::Result<Memory> {
 fn try_lock() -> anyhow::Result<()> {
     use nix::{
         libc,
-        sys::mman::{MlockAllFlags, mlockall},
+        sys::{
+            mman::{MlockAllFlags, mlockall},
+            resource::RLIM_INFINITY,
+        },
     };
     let (limit, _) = getrlimit(Resource::RLIMIT_MEMLOCK)?;
     if limit != RLIM_INFINITY && !may_lock_anything() {

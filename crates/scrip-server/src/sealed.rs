@@ -1,6 +1,6 @@
 //! Before the keys are open: what is answered, and how the vault opens.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use axum::{Router, extract::Request, routing::get};
 use scrip_core::directory::Directory;
@@ -31,12 +31,11 @@ where
     F: Fn() -> anyhow::Result<Arc<dyn KeySource>> + Send,
 {
     let mut pause = PAUSE_FIRST;
-    let mut complained = String::new();
+    let mut told = BTreeSet::new();
     while let Err(error) = try_open(&app, &find_source).await {
         let cause = format!("{error:#}");
-        if cause != complained {
+        if told.insert(cause.clone()) {
             tracing::error!(cause, "the vault is sealed");
-            complained = cause;
         }
         sleep(pause).await;
         pause = pause.saturating_mul(2).min(PAUSE_MOST);

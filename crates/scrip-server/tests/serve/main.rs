@@ -8,6 +8,7 @@
 
 mod control;
 mod house;
+#[cfg(target_os = "linux")]
 mod hygiene;
 mod sealed;
 mod settings;

@@ -10,7 +10,7 @@ use tokio::{io::AsyncReadExt, runtime::Runtime, time::timeout};
 use crate::{
     house::{House, Running, eventually},
     stop::{terminate, wait},
-    tls_client::{Body, PATIENCE, body_by_hand, certify, connect, send, text, with_tls},
+    tls_client::{Body, PATIENCE, body_by_hand, certify, connect, hold, send, text, with_tls},
 };
 
 const CARD: &str = r#"{"type":"card","data":{"number":"4242424242424242"}}"#;
@@ -136,6 +136,7 @@ fn silence_is_cut_off() {
 fn an_idle_connection_is_closed_but_a_busy_one_is_not() {
     let (house, key) = House::with_key();
     let house = with_tls(house).set("SCRIP_SERVER_HEADER_DEADLINE_SECONDS", "1");
+    let house = house.set("SCRIP_SERVER_DRAIN_DEADLINE_SECONDS", "1");
     let certificate = certify(&house);
     let server = house.serve();
     house.logged("the vault is open");
@@ -164,8 +165,12 @@ fn requests_in_flight_are_answered() {
         let mut server = house.serve();
         house.logged("the vault is open");
         let runtime = runtime();
-        // One that has not even said hello must not hold the server.
+        // One that has not even said hello must not hold the server, nor one that asks nothing.
         let _silent = TcpStream::connect(server.address).unwrap();
+        let _idle = runtime.block_on(async {
+            let stream = connect(server.address, &certificate, protocol).await.unwrap();
+            hold(stream).await.unwrap()
+        });
         let (sender, body) = body_by_hand();
         let (first, second) = CARD.split_at(7);
         let stream = runtime.block_on(connect(server.address, &certificate, protocol)).unwrap();

@@ -1,6 +1,6 @@
 //! Certificates, and a client that speaks TLS and either protocol.
 
-use std::{fs, net::SocketAddr, sync::Arc, time::Duration};
+use std::{any::Any, fs, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -78,6 +78,20 @@ pub(crate) async fn send(
         let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await?;
         tokio::spawn(connection);
         sender.send_request(request).await
+    }
+}
+
+/// Keeps a connection open without asking anything, as long as the value lives.
+pub(crate) async fn hold(stream: TlsStream<TcpStream>) -> hyper::Result<Box<dyn Any>> {
+    let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let io = TokioIo::new(stream);
+    if is_h2 {
+        let shaken = hyper::client::conn::http2::handshake::<_, _, Body>(TokioExecutor::new(), io);
+        let (sender, connection) = shaken.await?;
+        tokio::spawn(connection);
+        Ok(Box::new(sender))
+    } else {
+        Ok(Box::new(io))
     }
 }
 
