@@ -1,23 +1,30 @@
 //! What every request shares.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock, atomic::AtomicUsize},
+    time::Duration,
+};
 
-use arc_swap::ArcSwap;
-use scrip_core::{Vault, directory::Directory};
+use arc_swap::ArcSwapOption;
+use scrip_core::{Vault, directory::Directory, error::Error};
 use scrip_seal::{KeySource, Pepper};
 use tokio::sync::{Mutex, Semaphore};
 
 #[derive(Debug)]
 pub struct App {
     pub vault: Vault,
-    /// Replaced whole when a key, an application or a tenant changes.
-    pub directory: ArcSwap<Directory>,
-    pub source: Arc<dyn KeySource>,
+    /// Nothing while the vault is sealed. Replaced whole when a key, an application or a tenant
+    /// changes.
+    pub directory: ArcSwapOption<Directory>,
+    /// What opened the directory, and opens it again after a change.
+    pub source: OnceLock<Arc<dyn KeySource>>,
     /// Whoever replaces the directory, so that an older one never takes the place of a newer.
     reloading: Mutex<()>,
     pub limits: Limits,
     /// Room for large bodies in flight, in KiB.
     pub body_room: Semaphore,
+    /// How many are open now.
+    pub connections: AtomicUsize,
 }
 
 /// Bodies up to this size are not counted. What is read of a body takes up to twenty times its size
@@ -26,36 +33,63 @@ pub const SMALL_BODY_BYTES: usize = 64 * 1024;
 const LARGE_BODIES_KIB: usize = 64 * 1024;
 
 impl App {
+    /// Open from the start.
     #[must_use]
     pub fn new(vault: Vault, directory: Directory, source: Arc<dyn KeySource>) -> Self {
-        report(None, &directory);
+        let app = Self::sealed(vault);
+        app.open(directory, source);
+        app
+    }
+
+    /// Refuses everything until it is opened.
+    #[must_use]
+    pub fn sealed(vault: Vault) -> Self {
         Self {
             vault,
-            directory: ArcSwap::new(Arc::new(directory)),
-            source,
+            directory: ArcSwapOption::empty(),
+            source: OnceLock::new(),
             reloading: Mutex::default(),
             limits: Limits::default(),
             body_room: Semaphore::new(LARGE_BODIES_KIB),
+            connections: AtomicUsize::new(0),
         }
+    }
+
+    /// Takes what the key source opened, and the source for later.
+    pub fn open(&self, directory: Directory, source: Arc<dyn KeySource>) {
+        // The first one stays: it is what opened the vault.
+        self.source.get_or_init(|| source);
+        report(None, &directory);
+        self.directory.store(Some(Arc::new(directory)));
+    }
+
+    #[must_use]
+    pub fn is_sealed(&self) -> bool {
+        self.directory.load().is_none()
     }
 
     /// Takes over what the store has now. When it cannot, the old directory stays, and whoever
     /// looks for changes tries again in a moment.
     pub async fn reload(&self) {
         let _turn = self.reloading.lock().await;
-        let before = self.directory.load_full();
-        match Directory::load(&*self.vault.store, &*self.source, Some(&before)).await {
+        let (Some(before), Some(source)) = (self.directory.load_full(), self.source.get()) else {
+            return;
+        };
+        match Directory::load(&*self.vault.store, &**source, Some(&before)).await {
             Ok(after) => {
                 report(Some(&before), &after);
-                self.directory.store(Arc::new(after));
+                self.directory.store(Some(Arc::new(after)));
             }
-            Err(error) => tracing::error!(%error, ?error, "the directory could not be loaded"),
+            Err(error) => tracing::error!(?error, "the directory could not be loaded"),
         }
     }
 
-    #[must_use]
-    pub fn pepper(&self) -> Arc<Pepper> {
-        Arc::clone(self.directory.load().pepper())
+    /// # Errors
+    /// The vault is sealed.
+    pub fn pepper(&self) -> Result<Arc<Pepper>, Error> {
+        let directory = self.directory.load();
+        let directory = directory.as_ref().ok_or_else(|| Error::Unavailable("sealed".into()))?;
+        Ok(Arc::clone(directory.pepper()))
     }
 }
 

@@ -31,8 +31,9 @@ async fn follow_directory(app: Arc<App>) {
     loop {
         ticks.tick().await;
         looks = looks.saturating_add(1);
+        let loaded = app.directory.load().as_ref().map(|it| it.version());
         let changed = match app.vault.store.directory_version().await {
-            Ok(version) => version != app.directory.load().version(),
+            Ok(version) => loaded.is_some_and(|it| it != version),
             Err(error) => {
                 tracing::warn!(?error, "whether policy changed could not be asked");
                 false

@@ -1,14 +1,39 @@
 //! The command line.
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{
+    io::{self, Write},
+    net::SocketAddr,
+    path::PathBuf,
+    process::ExitCode,
+};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 
-use crate::{config::Environment, dev};
+use crate::{
+    config::{
+        Environment,
+        check::{self, Saying},
+    },
+    dev, init,
+    launch::{self, Announcement},
+};
+
+const EXAMPLES: &str = "\
+Try it out:
+  scrip dev
+
+Run it for good:
+  scrip config example > scrip.toml    every setting, explained
+  scrip config check                   what is wrong, or what is in force
+  scrip init                           a data directory, a root key, a vault
+  scrip serve                          until SIGTERM
+
+Any setting can come from the environment: SCRIP_SERVER_LISTEN=127.0.0.1:8080 scrip serve";
 
 /// A vault for card and personal data that you run yourself.
 #[derive(Debug, Parser)]
-#[command(name = "scrip", version, arg_required_else_help = true)]
+#[command(name = "scrip", version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -18,19 +43,35 @@ struct Cli {
 enum Command {
     /// Start a vault to try things out with: embedded storage, no services, keys printed.
     Dev(DevArguments),
+    /// Serve the vault of the settings.
+    Serve(ServeArguments),
+    /// Make a data directory, a root key and an empty vault; what is there stays as it is.
+    #[command(after_help = INIT_EXAMPLES)]
+    Init(ConfigArgument),
+    /// Look at settings.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Print a script that teaches a shell to complete this command line.
+    #[command(after_help = COMPLETION_EXAMPLES)]
+    Completions { shell: Shell },
 }
+
+const DEV_EXAMPLES: &str = "\
+Examples:
+  scrip dev
+  scrip dev --listen 127.0.0.1:0 --json --data-dir /tmp/vault";
 
 /// The first run makes the data directory, a root key and a test tenant with three applications.
 /// Later runs find them again.
 #[derive(Debug, Args)]
-#[command(args_override_self = true)]
+#[command(args_override_self = true, after_help = DEV_EXAMPLES)]
 pub(crate) struct DevArguments {
-    /// Where the vault keeps its database and its keys.
-    #[arg(long, value_name = "DIR", default_value = "scrip-data")]
-    pub(crate) data_dir: PathBuf,
-    /// Where to listen; port 0 takes any free one.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4242")]
-    pub(crate) listen: SocketAddr,
+    /// Where the vault keeps its database and its keys [default: scrip-data].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<String>,
+    /// Where to listen; port 0 takes any free one [default: 127.0.0.1:4242].
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Option<SocketAddr>,
     /// Print one line of JSON when ready, and nothing else, on standard output.
     #[arg(long)]
     pub(crate) json: bool,
@@ -48,19 +89,91 @@ pub(crate) enum RateLimits {
     Off,
 }
 
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  scrip serve
+  scrip serve --config /etc/scrip/scrip.toml
+
+Until the root key is found and opens the vault, everything but /healthz is answered with 503.
+SIGTERM and SIGINT let requests in flight finish; SIGHUP reads the certificate again.";
+
+#[derive(Debug, Args)]
+#[command(after_help = SERVE_EXAMPLES)]
+struct ServeArguments {
+    #[command(flatten)]
+    config: ConfigArgument,
+    /// Print one line of JSON when listening, and nothing else, on standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+const INIT_EXAMPLES: &str = "\
+Examples:
+  scrip init
+  SCRIP_STORAGE_DATA_DIR=/var/lib/scrip scrip init
+
+An existing root key is never overwritten, and SCRIP_ROOT_KEY takes the place of the file.";
+
+/// Where the settings are, for every command that needs some.
+#[derive(Debug, Args)]
+struct ConfigArgument {
+    /// The file with the settings [default: `SCRIP_CONFIG`, else scrip.toml if there is one].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Say what is wrong, or what is in force and where it comes from.
+    Check {
+        #[command(flatten)]
+        config: ConfigArgument,
+        /// Say it as one line of JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a file with every setting, explained, at its default.
+    Example,
+}
+
+const COMPLETION_EXAMPLES: &str = "\
+Examples:
+  scrip completions bash > /etc/bash_completion.d/scrip
+  scrip completions zsh > ~/.zfunc/_scrip";
+
 #[must_use]
 pub fn run() -> ExitCode {
-    let environment = Environment::read();
-    let outcome = match Cli::parse().command {
-        Command::Dev(arguments) => dev::run(&arguments, &environment),
-    };
-    match outcome {
+    match obey(Cli::parse().command, &Environment::read()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&error);
             ExitCode::FAILURE
         }
     }
+}
+
+fn obey(command: Command, environment: &Environment) -> anyhow::Result<()> {
+    match command {
+        Command::Dev(arguments) => dev::run(&arguments, environment),
+        Command::Serve(ServeArguments { config, json }) => {
+            let announcement = if json { Announcement::Json } else { Announcement::None };
+            launch::serve(config.config.as_deref(), announcement, environment)
+        }
+        Command::Init(ConfigArgument { config }) => init::run(config.as_deref(), environment),
+        Command::Config(ConfigCommand::Check { config, json }) => {
+            let saying = if json { Saying::Json } else { Saying::Text };
+            check::run(config.config.as_deref(), saying, environment)
+        }
+        Command::Config(ConfigCommand::Example) => check::print_example(),
+        Command::Completions { shell } => complete(shell),
+    }
+}
+
+fn complete(shell: Shell) -> anyhow::Result<()> {
+    // Into memory first: the library panics when nobody reads.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "scrip", &mut script);
+    Ok(io::stdout().lock().write_all(&script)?)
 }
 
 #[expect(clippy::print_stderr, reason = "the last word of a command that failed")]

@@ -1,34 +1,319 @@
-//! The one place that reads the environment.
+//! Settings: defaults, a file, the environment, in this order. The one place that reads the
+//! environment.
 
-use std::path::Path;
+pub(crate) mod check;
+mod file;
+mod table;
+mod value;
 
-use anyhow::Context;
-use scrip_seal::{KeySource, RootKey};
+use std::{
+    collections::BTreeMap,
+    fmt, fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-/// What the environment says. Absent is as good as empty.
-#[derive(Default)]
+use scrip_seal::Secret;
+
+pub(crate) use crate::config::{
+    table::{Log, Server, Settings, Tls},
+    value::{LockMemory, LogFormat},
+};
+use crate::config::{
+    table::{SETTINGS, Setting},
+    value::Value,
+};
+
+/// Read when nobody names another.
+const FILE: &str = "scrip.toml";
+/// Variables that are no settings. Those of the tests are nobody's mistake.
+const KNOWN: &[&str] = &["SCRIP_ROOT_KEY", "SCRIP_LOG", "SCRIP_CONFIG"];
+const OF_TESTS: &str = "SCRIP_TEST_";
+
+/// What the environment says. Empty is as good as absent.
+#[derive(Debug, Default)]
 pub(crate) struct Environment {
-    root_key: Option<String>,
-    pub(crate) log: Option<String>,
+    variables: BTreeMap<String, String>,
+    /// Names of variables whose value is no text.
+    unreadable: Vec<String>,
+    root_key: Option<Arc<Secret>>,
 }
 
 impl Environment {
-    #[expect(clippy::disallowed_methods, reason = "settings are read once, here")]
     pub(crate) fn read() -> Self {
-        let variable = |name| std::env::var(name).ok().filter(|it| !it.is_empty());
-        Self { root_key: variable("SCRIP_ROOT_KEY"), log: variable("SCRIP_LOG") }
+        let mut read = Self::default();
+        for (name, value) in std::env::vars_os() {
+            let Ok(name) = name.into_string() else { continue };
+            if !name.starts_with("SCRIP_") || value.is_empty() {
+                continue;
+            }
+            match value.into_string() {
+                Ok(text) if name == "SCRIP_ROOT_KEY" => {
+                    read.root_key = Some(Arc::new(Secret::new(text.into_bytes())));
+                }
+                Ok(text) => drop(read.variables.insert(name, text)),
+                Err(_) => read.unreadable.push(name),
+            }
+        }
+        read
     }
 
-    /// The root key from `SCRIP_ROOT_KEY`, else from a file that is made when it is missing.
-    pub(crate) fn key_source(&self, file: &Path) -> anyhow::Result<Box<dyn KeySource>> {
-        if let Some(text) = &self.root_key {
-            let key = RootKey::from_text(text).context("SCRIP_ROOT_KEY cannot be used")?;
-            return Ok(Box::new(key));
+    fn get(&self, name: &str) -> Option<(&str, &str)> {
+        self.variables.get_key_value(name).map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The variable of a setting; `SCRIP_LOG` is the old and short name of one.
+    fn of(&self, setting: &Setting) -> Option<(&str, &str)> {
+        let alias = || self.get("SCRIP_LOG").filter(|_| setting.path() == "log.filter");
+        self.get(&setting.variable()).or_else(alias)
+    }
+
+    fn unknown(&self) -> impl Iterator<Item = &str> {
+        let is_known = |name: &str| {
+            KNOWN.contains(&name)
+                || name.starts_with(OF_TESTS)
+                || SETTINGS.iter().any(|it| it.variable() == name)
+        };
+        self.variables.keys().map(String::as_str).filter(move |it| !is_known(it))
+    }
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Default,
+    File,
+    Environment,
+    Flag,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Default => "default",
+            Self::File => "file",
+            Self::Environment => "environment",
+            Self::Flag => "flag",
+        })
+    }
+}
+
+/// A setting as it is in force.
+#[derive(Debug, Clone)]
+pub(crate) struct Effective {
+    pub(crate) setting: &'static Setting,
+    pub(crate) text: String,
+    pub(crate) origin: Origin,
+}
+
+/// Everything that is wrong, one line each. The lines quote no value: it may be a secret in the
+/// wrong place.
+#[derive(Debug)]
+pub(crate) struct Problems(pub(crate) Vec<String>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("\n"))
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// What a flag of the command line says about the setting with this path.
+pub(crate) type Flag = (&'static str, String);
+
+impl Settings {
+    /// From the file at this path, else the one that `SCRIP_CONFIG` names, else `scrip.toml` when
+    /// there is one.
+    ///
+    /// # Errors
+    /// [`Problems`], all of them.
+    pub(crate) fn load(path: Option<&Path>, environment: &Environment) -> anyhow::Result<Self> {
+        let named = environment.get("SCRIP_CONFIG").map(|(_, value)| PathBuf::from(value));
+        let path = path.map(Path::to_path_buf).or(named);
+        let path = path.or_else(|| Some(PathBuf::from(FILE)).filter(|it| it.exists()));
+        let mut layers = Layers { environment, file: BTreeMap::new(), flags: &[], found: vec![] };
+        if let Some(path) = path {
+            let text = fs::read_to_string(&path).map_err(|error| {
+                Problems(vec![format!("{} cannot be read: {error}", path.display())])
+            })?;
+            (layers.file, layers.found) = file::read(&path.display().to_string(), &text);
         }
-        if !file.exists() {
-            RootKey::create_file(file).context("the root key file cannot be made")?;
+        Ok(layers.settle()?)
+    }
+
+    /// From flags, the environment and the defaults only.
+    ///
+    /// # Errors
+    /// [`Problems`], all of them.
+    pub(crate) fn without_file(flags: &[Flag], environment: &Environment) -> anyhow::Result<Self> {
+        Ok(Layers { environment, file: BTreeMap::new(), flags, found: Vec::new() }.settle()?)
+    }
+}
+
+/// The sources, the strongest last asked.
+struct Layers<'a> {
+    environment: &'a Environment,
+    file: BTreeMap<String, file::Entry>,
+    flags: &'a [Flag],
+    found: Vec<String>,
+}
+
+impl Layers<'_> {
+    fn settle(mut self) -> Result<Settings, Problems> {
+        for name in &self.environment.unreadable {
+            self.found.push(format!("{name}: is not UTF-8 text"));
         }
-        let key = RootKey::from_file(file);
-        Ok(Box::new(key.with_context(|| format!("{} cannot be used", file.display()))?))
+        let mut effective = Vec::new();
+        let settings = Settings::read(&mut |setting| {
+            let (text, origin, place) = self.say(setting);
+            effective.push(Effective { setting, text: text.clone(), origin });
+            (text, place)
+        });
+        let (settings, broken) = settings;
+        self.found.extend(broken);
+        let Some(mut settings) = settings.filter(|_| self.found.is_empty()) else {
+            return Err(Problems(self.found));
+        };
+        let contradictions = contradictions(&settings);
+        if !contradictions.is_empty() {
+            return Err(Problems(contradictions));
+        }
+        let warn = |name| format!("{name} is not a setting; it has no effect");
+        settings.warnings = self.environment.unknown().map(warn).collect();
+        settings.effective = effective;
+        settings.root_key.clone_from(&self.environment.root_key);
+        Ok(settings)
+    }
+
+    /// The text of a setting, its origin, and how to name the place in a complaint.
+    fn say(&self, setting: &'static Setting) -> (String, Origin, String) {
+        let path = setting.path();
+        if let Some((_, text)) = self.flags.iter().find(|(name, _)| *name == path) {
+            return (text.clone(), Origin::Flag, path);
+        }
+        if let Some((name, text)) = self.environment.of(setting) {
+            return (text.to_owned(), Origin::Environment, name.to_owned());
+        }
+        if let Some(entry) = self.file.get(&path) {
+            return (entry.text.clone(), Origin::File, format!("{}: {path}", entry.place));
+        }
+        (setting.default.to_owned(), Origin::Default, path)
+    }
+}
+
+/// What each value alone cannot tell.
+fn contradictions(settings: &Settings) -> Vec<String> {
+    let (server, tls) = (&settings.server, &settings.tls);
+    let mut found = Vec::new();
+    if tls.certificate.is_some() != tls.key.is_some() {
+        found.push("tls.certificate and tls.key: set both, or neither".to_owned());
+    }
+    if tls.certificate.is_none() && !server.listen.ip().is_loopback() && !server.plain_http {
+        found.push(
+            "server.listen: is not a loopback address; keys and cards would travel in clear. \
+             Set tls.certificate and tls.key, or say server.plain_http = true (--plain-http for \
+             dev) if that is meant"
+                .to_owned(),
+        );
+    }
+    found
+}
+
+/// One value of its text, or what is wrong with it.
+fn parse<T: Value>((text, place): (String, String), broken: &mut Vec<String>) -> Option<T> {
+    T::parse(&text).map_err(|rule| broken.push(format!("{place}: {rule}"))).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_may_be_written_in_groups() {
+        let settings = load("[server]\nbody_bytes_max = 2_000_000", &[]).unwrap();
+        assert_eq!(settings.server.body_bytes_max.get(), 2_000_000);
+    }
+
+    fn load(text: &str, variables: &[(&str, &str)]) -> Result<Settings, Problems> {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let variables = variables.iter().map(owned).collect();
+        let environment = Environment { variables, ..Environment::default() };
+        let (file, found) = file::read("scrip.toml", text);
+        Layers { environment: &environment, file, flags: &[], found }.settle()
+    }
+
+    #[track_caller]
+    fn refused(text: &str, expected: &str) {
+        let Problems(lines) = load(text, &[]).unwrap_err();
+        assert!(lines.iter().any(|it| it.contains(expected)), "{lines:?}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        refused("[server]\nlisten = \"here\"", "scrip.toml:2:10: server.listen: must be an add");
+        refused("[server]\nlisten = 4242", "scrip.toml:2:10: server.listen: must be text");
+        refused("[server]\nconnections_max = 0", "scrip.toml:2:19: server.connections_max: must");
+        refused("[server]\nconnections_max = \"9\"", "connections_max: must be a whole number");
+        refused("[server]\nbody_bytes_max = 0x400", "body_bytes_max: must be a whole number");
+        refused("[server]\nplain_http = \"yes\"", "scrip.toml:2:14: server.plain_http: must be t");
+        refused("[server]\n\n  lissten = 1", "scrip.toml:3:3: server.lissten: is not a setting");
+        refused("[sever]\nlisten = 1", "scrip.toml:1:2: sever: is not a section");
+        refused("listen = 1", "scrip.toml:1:1: listen: is not a section");
+        refused("server = 1", "scrip.toml:1:10: server: must be a section");
+        refused("[log]\nformat = \"xml\"", "scrip.toml:2:10: log.format: must be auto, json or");
+        refused("[log]\nfilter = \"a=b=c\"", "log.filter: must be a filter such as info");
+        refused("[server]\nlisten = \"::1", "scrip.toml:2:");
+        refused("[server]\nplain_http = true\nplain_http = true", "scrip.toml:3:1: duplicate key");
+        refused("[storage]\ndata_dir = \"\"", "storage.data_dir: must not be empty");
+        refused("[tls]\nkey = \"a.pem\"", "tls.certificate and tls.key");
+        refused("[server]\nlisten = \"0.0.0.0:80\"", "server.plain_http = true");
+        refused("[server]\nlisten = { a = 1 }", "scrip.toml:2:10: server.listen: must be text");
+    }
+
+    #[test]
+    fn everything_wrong_is_said_at_once_and_no_value_is_repeated() {
+        let text = "[server]\nlisten = \"4242424242424242\"\nnone = 1\nconnections_max = 0";
+        let variables = [("SCRIP_LOG_FORMAT", "4242424242424242")];
+        let Problems(lines) = load(text, &variables).unwrap_err();
+        assert_eq!(lines.len(), 4, "{lines:?}");
+        assert!(lines.iter().any(|it| it.starts_with("SCRIP_LOG_FORMAT: must be auto")));
+        assert!(!lines.concat().contains("4242424242424242"));
+    }
+
+    #[test]
+    fn the_environment_is_stronger_than_the_file() {
+        let text =
+            "[server]\nlisten = \"127.0.0.1:1\"\nconnections_max = 7\n[log]\nfilter = \"warn\"";
+        let variables = [("SCRIP_SERVER_LISTEN", "[::1]:2"), ("SCRIP_LOG", "debug")];
+        let settings = load(text, &variables).unwrap();
+        assert_eq!(settings.server.listen, "[::1]:2".parse().unwrap());
+        assert_eq!(settings.server.connections_max.get(), 7);
+        assert_eq!(settings.log.filter.0, "debug");
+        let of = |path: &str| {
+            let found = settings.effective.iter().find(|it| it.setting.path() == path);
+            found.map(|it| it.origin.clone()).unwrap()
+        };
+        assert_eq!(of("server.listen"), Origin::Environment);
+        assert_eq!(of("server.connections_max"), Origin::File);
+        assert_eq!(of("storage.data_dir"), Origin::Default);
+        assert_eq!(of("log.filter"), Origin::Environment);
+    }
+
+    #[test]
+    fn every_setting_has_a_variable_and_a_good_default() {
+        for setting in SETTINGS {
+            let variable = setting.variable();
+            assert!(load("", &[(&variable, setting.default)]).is_ok(), "{variable}");
+            assert!(!setting.about.is_empty(), "{variable}");
+        }
+    }
+
+    #[test]
+    fn unknown_variables_are_noticed() {
+        let known = [("SCRIP_TEST_LONG", "1"), ("SCRIP_CONFIG", "x"), ("SCRIP_LOG", "info")];
+        assert!(load("", &known).unwrap().warnings.is_empty());
+        let warnings = load("", &[("SCRIP_SERVER_LISEN", "1")]).unwrap().warnings;
+        assert_eq!(warnings, ["SCRIP_SERVER_LISEN is not a setting; it has no effect"]);
     }
 }

@@ -2,14 +2,13 @@
 
 use std::{
     fs,
-    io::{self, IsTerminal, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use scrip_core::{
     Vault,
     access::{AccessPolicy, AccessRule, Reach},
@@ -17,33 +16,23 @@ use scrip_core::{
     caller::Mandate,
     container::Container,
     directory::Directory,
-    error::Error,
     operations::{
         create_application::{CreateKey, NewApplication, create_application},
         create_tenant::{create_tenant, found_vault},
     },
     permission::{ApplicationKind, Permission, Permissions, Transform},
-    tenant::{Settings, Tenant, TenantKind},
+    tenant::{self, Tenant, TenantKind},
 };
-use scrip_seal::{EpochKeys, KeySource, Pepper};
-use scrip_store::SqliteStore;
+use scrip_seal::{KeySource, Pepper};
 use serde::{Deserialize, Serialize};
-use tokio::{
-    net::TcpListener,
-    signal::unix::{SignalKind, signal},
-};
 
 use crate::{
     app::App,
     cli::DevArguments,
-    clock::SystemClock,
-    config::Environment,
-    serve::serve,
-    telemetry::{self, LogForm},
+    config::{Environment, Flag, Settings},
+    data::{create_folder, explain},
+    launch,
 };
-
-/// How long the keys of one epoch seal card verification codes.
-const EPOCH: Duration = Duration::from_secs(15 * 60);
 
 /// What a newcomer needs. Kept in clear beside the data, which only a dev vault may do.
 #[derive(Debug, Serialize, Deserialize)]
@@ -59,57 +48,33 @@ struct Keys {
     public: String,
 }
 
+/// The same server as `serve`, with a vault that is made on the way.
 pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow::Result<()> {
-    let form = if io::stderr().is_terminal() { LogForm::Text } else { LogForm::Json };
-    telemetry::start(form, environment.log.as_deref())?;
-    if !arguments.listen.ip().is_loopback() && !arguments.plain_http {
-        bail!(
-            "{} is not a loopback address; keys and cards would travel in clear. \
-               Say --plain-http if that is meant",
-            arguments.listen
-        );
-    }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(start(arguments, environment))
+    let settings = Settings::without_file(&flags(arguments), environment)?;
+    create_folder(&settings.storage.data_dir)?;
+    let json = arguments.json;
+    launch::start(settings, async |settings: &Settings, app: &App, url: &str| {
+        // After the lock that the store takes: two first starts at once must not make two keys.
+        settings.create_root_key()?;
+        let source = settings.key_source()?;
+        let folder = &settings.storage.data_dir;
+        let keys = keys(&app.vault, &*source, &folder.join("dev-keys.json")).await?;
+        let directory =
+            Directory::load(&*app.vault.store, &*source, None).await.map_err(explain)?;
+        app.open(directory, source);
+        if json { announce_json(url, &keys) } else { announce(folder, url, &keys) }
+    })
 }
 
-async fn start(arguments: &DevArguments, environment: &Environment) -> anyhow::Result<()> {
-    let folder = &arguments.data_dir;
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .with_context(|| format!("{} cannot be made", folder.display()))?;
-    let store = SqliteStore::open(&folder.join("scrip.db")).map_err(Error::from);
-    let store =
-        store.map_err(explain).with_context(|| format!("{} cannot be opened", folder.display()))?;
-    // After the lock that the store takes: two first starts at once must not make two keys.
-    let source = environment.key_source(&folder.join("root.key"))?;
-    let vault = Vault {
-        store: Arc::new(store),
-        epochs: Arc::new(EpochKeys::in_memory(EPOCH)),
-        clock: Arc::new(SystemClock),
-        chance: scrip_seal::fill_random,
-    };
-    let keys = keys(&vault, &*source, &folder.join("dev-keys.json")).await?;
-    let directory = Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;
-
-    let listener = TcpListener::bind(arguments.listen)
-        .await
-        .with_context(|| format!("cannot listen on {}", arguments.listen))?;
-    let url = format!("http://{}", listener.local_addr()?);
-    announce(arguments, &url, &keys)?;
-    let stop = stop_signal()?;
-    serve(Arc::new(App::new(vault, directory, source.into())), listener, stop).await;
-    Ok(())
-}
-
-/// The cause of a failed start is for the operator, who is reading.
-fn explain(error: Error) -> anyhow::Error {
-    if let Error::Unavailable(cause) | Error::Internal(cause) = error {
-        return anyhow::anyhow!("{cause}");
+/// What is said on the command line, and what is not worth its trouble here.
+fn flags(arguments: &DevArguments) -> Vec<Flag> {
+    let mut flags = vec![("server.lock_memory", "off".to_owned()), ("server.user", String::new())];
+    flags.extend(arguments.data_dir.clone().map(|it| ("storage.data_dir", it)));
+    flags.extend(arguments.listen.map(|it| ("server.listen", it.to_string())));
+    if arguments.plain_http {
+        flags.push(("server.plain_http", "true".to_owned()));
     }
-    error.into()
+    flags
 }
 
 /// The keys of the earlier runs, or new ones.
@@ -127,7 +92,7 @@ async fn keys(vault: &Vault, source: &dyn KeySource, file: &Path) -> anyhow::Res
         Some(id) => id,
         None => {
             let name = Name::parse("Development").map_err(|it| explain(it.into()))?;
-            create_tenant(vault, source, name, TenantKind::Test, Settings::default())
+            create_tenant(vault, source, name, TenantKind::Test, tenant::Settings::default())
                 .await
                 .map_err(explain)?
         }
@@ -189,16 +154,20 @@ fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn announce(arguments: &DevArguments, url: &str, known: &DevKeys) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
+fn announce_json(url: &str, known: &DevKeys) -> anyhow::Result<()> {
     let DevKeys { tenant_id, keys } = known;
-    if arguments.json {
-        let line = serde_json::json!({ "url": url, "tenant_id": tenant_id, "keys": keys });
-        writeln!(out, "{line}")?;
-    } else {
-        write!(
-            out,
-            "
+    let mut out = io::stdout().lock();
+    let line = serde_json::json!({ "url": url, "tenant_id": tenant_id, "keys": keys });
+    writeln!(out, "{line}")?;
+    Ok(out.flush()?)
+}
+
+fn announce(folder: &Path, url: &str, known: &DevKeys) -> anyhow::Result<()> {
+    let DevKeys { tenant_id, keys } = known;
+    let mut out = io::stdout().lock();
+    write!(
+        out,
+        "
   Scrip is ready at {url}
   data in {data}, tenant {tenant_id}
 
@@ -212,24 +181,10 @@ fn announce(arguments: &DevArguments, url: &str, known: &DevKeys) -> anyhow::Res
     -d '{{\"type\":\"card\",\"data\":{{\"number\":\"4242424242424242\",\"expiration_month\":12,\"expiration_year\":2030}}}}'
 
 ",
-            data = arguments.data_dir.display(),
-            management = keys.management,
-            private = keys.private,
-            public = keys.public,
-        )?;
-    }
-    out.flush()?;
-    Ok(())
-}
-
-fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => (),
-            _ = interrupt.recv() => (),
-        }
-        tracing::info!("stopping");
-    })
+        data = folder.display(),
+        management = keys.management,
+        private = keys.private,
+        public = keys.public,
+    )?;
+    Ok(out.flush()?)
 }

@@ -1,96 +1,219 @@
 //! The listener: accepts up to a cap, gives every connection deadlines, and drains when told to.
 
-use std::{convert::Infallible, future::Future, net::SocketAddr, pin::Pin, sync::Arc};
+use std::{
+    future::{Future, pending},
+    net::SocketAddr,
+    pin::pin,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
-use axum::{Router, response::Response};
-use hyper::{Request, body::Incoming, server::conn::http1, service::Service};
+use axum::Router;
+use hyper::server::conn::{http1, http2};
 use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::graceful::GracefulConnection,
 };
 use tokio::{
-    net::TcpListener,
-    sync::Semaphore,
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::{sleep, timeout},
 };
+use tokio_rustls::server::TlsStream;
 
 use crate::{
     app::{App, Limits},
-    background, http,
+    background,
+    connection::{Activity, Connection},
+    http, sealed,
+    tls::{Certificates, H2},
 };
 
 /// The head of a request must fit; a body is read through it in pieces.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
+const HEADER_LIST_BYTES_MAX: u32 = 64 * 1024;
 
-/// Serves until `stop` is ready, then lets what is in flight finish within its deadline.
+/// Requests at once on one connection, and what of their bodies may wait to be read: with the cap
+/// on connections, this bounds memory.
+const STREAMS_MAX: u32 = 100;
+const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
+
+/// A socket, and how to speak on it: in clear when there are no certificates.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    pub(crate) tcp: TcpListener,
+    pub(crate) tls: Option<Arc<Certificates>>,
+}
+
+/// Serves in clear until `stop` is ready, then lets what is in flight finish within its deadline.
 pub async fn serve(app: Arc<App>, listener: TcpListener, stop: impl Future<Output = ()>) {
+    serve_on(app, Listening { tcp: listener, tls: None }, stop).await;
+}
+
+pub(crate) async fn serve_on(app: Arc<App>, listening: Listening, stop: impl Future<Output = ()>) {
     background::start(&app);
-    let router = http::router(&app);
-    let builder = builder(&app.limits);
-    let connections = GracefulShutdown::new();
+    let Listening { tcp, tls } = listening;
+    let front = Arc::new(Front::new(Arc::clone(&app), tls));
+    let (drain, draining) = watch::channel(());
     let room = Arc::new(Semaphore::new(app.limits.connections_max));
-    let mut stop = std::pin::pin!(stop);
+    let mut stop = pin!(stop);
     loop {
         // Room first: past the cap a connection waits in the kernel's queue, not in our memory.
-        let place = tokio::select! {
+        let permit = tokio::select! {
             () = &mut stop => break,
-            place = Arc::clone(&room).acquire_owned() => place,
+            permit = Arc::clone(&room).acquire_owned() => permit,
         };
+        let Ok(permit) = permit else { break };
         let (stream, peer) = tokio::select! {
             () = &mut stop => break,
-            accepted = listener.accept() => match accepted {
+            accepted = tcp.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of descriptors, most likely; a moment lets some be closed.
                     tracing::warn!(%error, "accept failed");
-                    sleep(std::time::Duration::from_millis(50)).await;
+                    sleep(Duration::from_millis(50)).await;
                     continue;
                 }
             },
         };
-        // Answers are written whole, so there is nothing to wait for.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "nodelay");
-        }
-        let service = Connection { router: router.clone(), peer };
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
-        let connection = connections.watch(connection);
+        let (front, draining) = (Arc::clone(&front), draining.clone());
+        let place = Place::take(permit, Arc::clone(&app));
         tokio::spawn(async move {
-            // A client that breaks off is no event of ours.
-            drop(connection.await);
+            front.connect(stream, peer, draining).await;
             drop(place);
         });
     }
-    drop(listener);
-    if timeout(app.limits.drain_deadline, connections.shutdown()).await.is_err() {
+    drop((tcp, draining));
+    drain.send_replace(());
+    if timeout(app.limits.drain_deadline, drain.closed()).await.is_err() {
         tracing::warn!("some requests did not finish before the drain deadline");
     }
 }
 
-/// What answers the requests of one connection.
-struct Connection {
-    router: Router,
-    peer: SocketAddr,
+/// A connection's share of the cap.
+struct Place {
+    _permit: OwnedSemaphorePermit,
+    app: Arc<App>,
 }
 
-impl Service<Request<Incoming>> for Connection {
-    type Response = Response;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
-
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let (router, peer) = (self.router.clone(), self.peer);
-        Box::pin(async move { Ok(http::pipeline::answer(router, peer, request).await) })
+impl Place {
+    fn take(permit: OwnedSemaphorePermit, app: Arc<App>) -> Self {
+        app.connections.fetch_add(1, Ordering::Relaxed);
+        Self { _permit: permit, app }
     }
 }
 
-/// HTTP/1.1 only. Telling HTTP/2 from it in clear means to wait for a client's first bytes without
-/// a deadline; over TLS the handshake tells.
-fn builder(limits: &Limits) -> http1::Builder {
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.app.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Ready when the server is to stop.
+type Draining = watch::Receiver<()>;
+
+/// What all connections have in common.
+struct Front {
+    app: Arc<App>,
+    tls: Option<Arc<Certificates>>,
+    open: Router,
+    sealed: Router,
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+}
+
+impl Front {
+    fn new(app: Arc<App>, tls: Option<Arc<Certificates>>) -> Self {
+        let (http1, http2) = (http1(&app.limits), http2(&app.limits));
+        Self { open: http::router(&app), sealed: sealed::router(), app, tls, http1, http2 }
+    }
+
+    /// One connection, from its first byte to its last. A client that breaks off is no event of
+    /// ours.
+    async fn connect(&self, stream: TcpStream, peer: SocketAddr, draining: Draining) {
+        // Answers are written whole, so there is nothing to wait for.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "nodelay");
+        }
+        let service = Connection {
+            app: Arc::clone(&self.app),
+            open: self.open.clone(),
+            sealed: self.sealed.clone(),
+            peer,
+            activity: Arc::default(),
+        };
+        let Some(tls) = &self.tls else {
+            let connection = self.http1.serve_connection(TokioIo::new(stream), service);
+            return self.drive(connection, draining, pending()).await;
+        };
+        let Some(stream) = self.shake_hands(tls, stream, draining.clone()).await else { return };
+        if stream.get_ref().1.alpn_protocol() == Some(H2) {
+            let activity: Arc<Activity> = Arc::clone(&service.activity);
+            let idle = activity.idle(self.app.limits.header_deadline);
+            let connection = self.http2.serve_connection(TokioIo::new(stream), service);
+            self.drive(connection, draining, idle).await;
+        } else {
+            let connection = self.http1.serve_connection(TokioIo::new(stream), service);
+            self.drive(connection, draining, pending()).await;
+        }
+    }
+
+    /// A client that is silent or slow is cut off, and so is one that has not said anything yet
+    /// when the server stops.
+    async fn shake_hands(
+        &self,
+        tls: &Certificates,
+        stream: TcpStream,
+        mut draining: Draining,
+    ) -> Option<TlsStream<TcpStream>> {
+        let shaking = timeout(self.app.limits.header_deadline, tls.acceptor().accept(stream));
+        tokio::select! {
+            shaken = shaking => shaken.ok()?.ok(),
+            _ = draining.changed() => None,
+        }
+    }
+
+    /// Lets a connection run until it ends, until the server stops, or until it was idle for too
+    /// long; the last two let requests in flight finish.
+    async fn drive(
+        &self,
+        connection: impl GracefulConnection,
+        mut draining: Draining,
+        idle: impl Future<Output = ()>,
+    ) {
+        let mut connection = pin!(connection);
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            _ = draining.changed() => (),
+            () = idle => (),
+        }
+        connection.as_mut().graceful_shutdown();
+        drop(timeout(self.app.limits.drain_deadline, connection).await);
+    }
+}
+
+fn http1(limits: &Limits) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_deadline)
         .max_buf_size(BUFFER_BYTES_MAX);
+    builder
+}
+
+/// Under TLS only. Telling HTTP/2 from HTTP/1.1 in clear means to wait for a client's first bytes
+/// without a deadline; over TLS the handshake tells.
+fn http2(limits: &Limits) -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(HEADER_LIST_BYTES_MAX)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        // A peer that vanished without a word does not answer these.
+        .keep_alive_interval(limits.header_deadline)
+        .keep_alive_timeout(limits.header_deadline);
     builder
 }

@@ -4,4 +4,7 @@ mod claims;
 pub mod memory;
 pub mod sqlite;
 
-pub use crate::{memory::MemoryStore, sqlite::SqliteStore};
+pub use crate::{
+    memory::MemoryStore,
+    sqlite::{Pages, SqliteStore},
+};

@@ -40,6 +40,16 @@ use crate::{
     sqlite::{checkpoint::Checkpointer, readers::Readers, writer::Writer},
 };
 
+/// How readers see the pages of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pages {
+    /// Mapped: no copy, and the kernel forgets what it needs to.
+    Mapped,
+    /// Copied into a cache: for a process whose memory is locked, where a mapped page would stay
+    /// for good.
+    Copied,
+}
+
 /// Fields end in this order: the checkpointer and the readers before the writer, whose connection
 /// is then the last and tidies the log away; the lock after all of them.
 #[derive(Debug)]
@@ -61,11 +71,19 @@ impl SqliteStore {
     /// # Errors
     /// The file cannot be used, is open elsewhere, or was written by a newer version.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::open_with(path, Pages::Mapped)
+    }
+
+    /// The same, with a choice of how pages are read.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open`].
+    pub fn open_with(path: &Path, pages: Pages) -> Result<Self, StoreError> {
         let lock = connection::lock(path, SERVER_PATIENCE)?;
         let busy =
             || StoreError::Unavailable("another process has this data directory open".into());
         let lock = lock.ok_or_else(busy)?;
-        let mut store = Self::start(path, connection::open_writer(path)?)?;
+        let mut store = Self::start(path, pages, connection::open_writer(path)?)?;
         let progress = Arc::clone(&store.writer.progress);
         store._checkpointer = Some(Checkpointer::start(path, progress)?);
         store._lock = Some(lock);
@@ -84,13 +102,17 @@ impl SqliteStore {
             Some(_lock) => connection::open_writer(path)?,
             None => connection::open_writer_beside(path)?,
         };
-        Self::start(path, connection)
+        Self::start(path, Pages::Mapped, connection)
     }
 
-    fn start(path: &Path, connection: rusqlite::Connection) -> Result<Self, StoreError> {
+    fn start(
+        path: &Path,
+        pages: Pages,
+        connection: rusqlite::Connection,
+    ) -> Result<Self, StoreError> {
         Ok(Self {
             _checkpointer: None,
-            readers: Readers::new(path)?,
+            readers: Readers::new(path, pages)?,
             writer: Writer::start(connection)?,
             claims: Claims::default(),
             path: path.to_owned(),

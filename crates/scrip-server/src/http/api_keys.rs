@@ -20,7 +20,7 @@ pub(crate) fn create(mut asked: Asked) -> Handling {
     Box::pin(async move {
         let id = path_id(&asked.id)?;
         let remember = asked.remember(application::created_key);
-        let (vault, pepper) = (&asked.app.vault, asked.app.pepper());
+        let (vault, pepper) = (&asked.app.vault, asked.app.pepper()?);
         let created = create_api_key(vault, asked.mandate()?, &pepper, id, remember).await?;
         asked.app.reload().await;
         Ok(answer::rendered(application::created_key(&created)))

@@ -25,7 +25,7 @@ pub(crate) fn create(mut asked: Asked) -> Handling {
     Box::pin(async move {
         let new = application::parse_new(wire::json::read(&asked.body)?)?;
         let remember = asked.remember(application::created);
-        let (vault, pepper) = (&asked.app.vault, asked.app.pepper());
+        let (vault, pepper) = (&asked.app.vault, asked.app.pepper()?);
         let created = create_application(vault, asked.mandate()?, &pepper, new, remember).await?;
         asked.app.reload().await;
         Ok(answer::rendered(application::created(&created)))

@@ -9,6 +9,7 @@ use scrip_core::{
     directory::Known,
     error::Error,
     operations::resume_access_session::resume_access_session,
+    principal::Principal,
 };
 
 use crate::{app::App, http::problem::Problem};
@@ -22,21 +23,28 @@ pub(crate) async fn authenticate(
 ) -> Result<Caller, Problem> {
     let key = single(headers, HEADER, "BT-API-KEY")?.ok_or(Problem::Unauthorized)?;
     let key = key.to_str().map_err(|_| Problem::Unauthorized)?;
-    let principal = match app.directory.load().authenticate(key) {
-        Some(Known::Principal(principal)) => Some(Arc::clone(principal)),
-        Some(Known::Refused) => {
-            return Err(Error::Unavailable("the policy of its tenant was altered".into()).into());
-        }
-        None => None,
-    };
-    let principal = match principal {
+    let principal = match known(app, key)? {
+        Some(principal) => principal,
         None if ApiKeyText::is_of_session(key) => {
-            let directory = app.directory.load_full();
-            resume_access_session(&app.vault, &directory, key).await?.map(Arc::new)
+            let directory = app.directory.load_full().ok_or(Problem::Sealed)?;
+            let resumed = resume_access_session(&app.vault, &directory, key).await?;
+            Arc::new(resumed.ok_or(Problem::Unauthorized)?)
         }
-        known => known,
+        None => return Err(Problem::Unauthorized),
     };
-    Ok(Caller::new(principal.ok_or(Problem::Unauthorized)?, origin))
+    Ok(Caller::new(principal, origin))
+}
+
+/// An application's key, found in memory.
+fn known(app: &App, key: &str) -> Result<Option<Arc<Principal>>, Problem> {
+    let directory = app.directory.load();
+    match directory.as_ref().ok_or(Problem::Sealed)?.authenticate(key) {
+        Some(Known::Principal(principal)) => Ok(Some(Arc::clone(principal))),
+        Some(Known::Refused) => {
+            Err(Error::Unavailable("the policy of its tenant was altered".into()).into())
+        }
+        None => Ok(None),
+    }
 }
 
 /// A header that decides something must not be two: which of them counts is a guess, and a proxy

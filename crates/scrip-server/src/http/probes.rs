@@ -13,7 +13,7 @@ pub(crate) async fn healthz() -> Response {
     wire::answer::json(200, r#"{"status":"ok"}"#.to_owned())
 }
 
-/// The store serves. The keys were opened before the listener was.
+/// The store serves. While the keys are not open, `sealed.rs` answers instead.
 pub(crate) async fn readyz(app: &App, trace: &TraceId) -> Response {
     match app.vault.store.check_ready().await {
         Ok(()) => wire::answer::json(200, r#"{"status":"ready"}"#.to_owned()),

@@ -27,6 +27,8 @@ pub(crate) enum Problem {
     BodyTimeout,
     /// Not JSON, or JSON that is not read: the rule and where.
     Malformed(String),
+    /// The keys are not open yet.
+    Sealed,
     Failed(Error),
 }
 
@@ -64,7 +66,7 @@ impl Problem {
             Self::Failed(Error::Conflict { .. }) => StatusCode::CONFLICT,
             Self::Failed(Error::Unprocessable { .. }) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Failed(Error::TooMany { .. }) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Failed(Error::Unavailable(_)) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Sealed | Self::Failed(Error::Unavailable(_)) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Failed(Error::Internal(_)) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -80,6 +82,7 @@ impl Problem {
             Self::TooLarge => "the body is larger than this server accepts".to_owned(),
             Self::BodyTimeout => "the body did not arrive in time".to_owned(),
             Self::Malformed(rule) => rule.clone(),
+            Self::Sealed => "the vault is sealed until it has its keys; try again".to_owned(),
             Self::Failed(error) => error.to_string(),
         }
     }
@@ -87,7 +90,7 @@ impl Problem {
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Failed(Error::TooMany { retry_after }) => Some(*retry_after),
-            Self::Failed(Error::Unavailable(_)) => Some(Duration::from_secs(1)),
+            Self::Sealed | Self::Failed(Error::Unavailable(_)) => Some(Duration::from_secs(1)),
             Self::NoRoute
             | Self::MethodNotAllowed
             | Self::Unauthorized

@@ -13,7 +13,7 @@ use crate::{
 pub(crate) fn create(mut asked: Asked) -> Handling {
     Box::pin(async move {
         let remember = asked.remember(session::created);
-        let (vault, pepper) = (&asked.app.vault, asked.app.pepper());
+        let (vault, pepper) = (&asked.app.vault, asked.app.pepper()?);
         let created = create_access_session(vault, &asked.caller, &pepper, remember).await?;
         Ok(answer::rendered(session::created(&created)))
     })
@@ -23,7 +23,7 @@ pub(crate) fn authorize(mut asked: Asked) -> Handling {
     Box::pin(async move {
         let authorization = session::parse_authorization(wire::json::read(&asked.body)?)?;
         let remember = asked.remember(session::authorized);
-        let (vault, pepper) = (&asked.app.vault, asked.app.pepper());
+        let (vault, pepper) = (&asked.app.vault, asked.app.pepper()?);
         let caller = &asked.caller;
         authorize_access_session(vault, caller, &pepper, authorization, remember).await?;
         Ok(answer::rendered(answer::done()))

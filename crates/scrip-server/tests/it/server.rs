@@ -141,7 +141,7 @@ impl Server {
             let tenant = create_tenant(vault, &*self.root, name, TenantKind::Test, settings);
             let id = tenant.await.unwrap();
             self.app.reload().await;
-            Arc::clone(self.app.directory.load().tenant(id).unwrap())
+            Arc::clone(self.app.directory.load().as_ref().unwrap().tenant(id).unwrap())
         })
     }
 
@@ -166,7 +166,7 @@ impl Server {
         kind: ApplicationKind,
         access: AccessPolicy,
     ) -> String {
-        let (vault, pepper) = (&self.app.vault, self.app.pepper());
+        let (vault, pepper) = (&self.app.vault, self.app.pepper().unwrap());
         let name = Name::parse("test").unwrap();
         let new = NewApplication { name, kind, access, create_key: CreateKey::Yes };
         let mandate = Mandate::of_operator(Arc::clone(tenant));

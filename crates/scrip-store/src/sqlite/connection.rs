@@ -10,7 +10,7 @@ use std::{
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use scrip_core::store::StoreError;
 
-use crate::sqlite::fault;
+use crate::sqlite::{Pages, fault};
 
 /// One for each schema version, in order. A released one never changes.
 const MIGRATIONS: &[&str] = &[include_str!("migrations/0002.sql")];
@@ -60,11 +60,15 @@ pub(super) fn schema_version(connection: &Connection) -> Result<usize, StoreErro
     Ok(usize::try_from(version).unwrap_or(usize::MAX))
 }
 
-pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
+pub(super) fn open_reader(path: &Path, pages: Pages) -> Result<Connection, StoreError> {
     let connection = open(path)?;
-    // Mapped pages are the kernel's, so a reader needs next to no cache of its own.
-    let settings =
-        "PRAGMA query_only = ON; PRAGMA mmap_size = 17179869184; PRAGMA cache_size = -512;";
+    let settings = match pages {
+        // Mapped pages are the kernel's, so a reader needs next to no cache of its own.
+        Pages::Mapped => {
+            "PRAGMA query_only = ON; PRAGMA mmap_size = 17179869184; PRAGMA cache_size = -512;"
+        }
+        Pages::Copied => "PRAGMA query_only = ON; PRAGMA mmap_size = 0; PRAGMA cache_size = -8192;",
+    };
     connection.execute_batch(settings).map_err(fault)?;
     Ok(connection)
 }

@@ -1,0 +1,132 @@
+//! Every setting, declared once: its name, its kind and bounds, its default and its explanation.
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+
+use scrip_seal::Secret;
+
+use crate::config::{
+    Effective, parse,
+    value::{Form, LockMemory, LogFilter, LogFormat, Value, Within},
+};
+
+/// One row of the table.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    pub(crate) section: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) form: Form,
+    pub(crate) default: &'static str,
+    pub(crate) about: &'static [&'static str],
+}
+
+impl Setting {
+    /// As it is written in the file: `server.listen`.
+    pub(crate) fn path(&self) -> String {
+        format!("{}.{}", self.section, self.name)
+    }
+
+    /// `SCRIP_SERVER_LISTEN`.
+    pub(crate) fn variable(&self) -> String {
+        format!("SCRIP_{}_{}", self.section, self.name).to_ascii_uppercase()
+    }
+}
+
+macro_rules! settings {
+    ($($section:ident: $Section:ident {
+        $($(#[doc = $about:literal])+ $name:ident: $kind:ty = $default:literal,)+
+    })+) => {
+        pub(crate) const SETTINGS: &[Setting] = &[$($(Setting {
+            section: stringify!($section),
+            name: stringify!($name),
+            form: <$kind as Value>::FORM,
+            default: $default,
+            about: &[$($about),+],
+        },)+)+];
+
+        /// What is in force.
+        #[derive(Debug)]
+        pub(crate) struct Settings {
+            $(pub(crate) $section: $Section,)+
+            /// Each setting with its text and where that comes from.
+            pub(crate) effective: Vec<Effective>,
+            /// What is no error but hardly meant.
+            pub(crate) warnings: Vec<String>,
+            /// From `SCRIP_ROOT_KEY`; takes the place of the file.
+            pub(crate) root_key: Option<Arc<Secret>>,
+        }
+
+        $(#[derive(Debug)]
+        pub(crate) struct $Section {
+            $($(#[doc = $about])+ pub(crate) $name: $kind,)+
+        })+
+
+        impl Settings {
+            /// Asks for the text of each setting in turn; the settings when all are good, and
+            /// what is wrong with the others.
+            pub(super) fn read(
+                say: &mut dyn FnMut(&'static Setting) -> (String, String),
+            ) -> (Option<Self>, Vec<String>) {
+                let mut broken = Vec::new();
+                let mut rows = SETTINGS.iter();
+                let mut next = || rows.next().map(&mut *say).unwrap_or_default();
+                $(let $section = {
+                    $(let $name = parse::<$kind>(next(), &mut broken);)+
+                    (|| Some($Section { $($name: $name?,)+ }))()
+                };)+
+                let whole = || Some(Self {
+                    $($section: $section?,)+
+                    effective: Vec::new(),
+                    warnings: Vec::new(),
+                    root_key: None,
+                });
+                (whole(), broken)
+            }
+        }
+    };
+}
+
+settings! {
+    server: Server {
+        /// Where to listen; port 0 takes any free one.
+        listen: SocketAddr = "127.0.0.1:4242",
+        /// Allow an address that is not loopback without TLS.
+        plain_http: bool = "false",
+        /// The largest body that is read.
+        body_bytes_max: Within<1024, 67_108_864> = "1048576",
+        /// How long the head of a request, or a TLS handshake, may take to arrive;
+        /// also how long a connection may say nothing.
+        header_deadline_seconds: Within<1, 3600> = "30",
+        /// How long a body may take to arrive.
+        body_deadline_seconds: Within<1, 3600> = "30",
+        /// Connections served at once; further ones wait.
+        connections_max: Within<1, 1_000_000> = "4096",
+        /// How long requests in flight may take to end when the server is told to stop.
+        drain_deadline_seconds: Within<1, 3600> = "10",
+        /// The user to become when started as root; empty to stay who we are.
+        user: Option<String> = "",
+        /// Keep memory out of swap: auto (where the system allows it), on (or do not start), off.
+        lock_memory: LockMemory = "auto",
+    }
+    tls: Tls {
+        /// The certificate and its chain, a PEM file; empty for plain HTTP.
+        certificate: Option<PathBuf> = "",
+        /// The private key of the certificate, a PEM file.
+        key: Option<PathBuf> = "",
+        /// How often to look whether the two files have changed.
+        reload_seconds: Within<1, 86_400> = "30",
+    }
+    storage: Storage {
+        /// Where the database is; made by `scrip init`.
+        data_dir: PathBuf = "scrip-data",
+    }
+    keys: Keys {
+        /// The root key; empty for `root.key` in the data directory.
+        root_key_file: Option<PathBuf> = "",
+    }
+    log: Log {
+        /// How to write the log: auto (text on a terminal, else json), json, text.
+        format: LogFormat = "auto",
+        /// What to log, such as `info` or `scrip_server=debug`.
+        filter: LogFilter = "info",
+    }
+}

@@ -1,0 +1,144 @@
+//! The kinds of values a setting can have: each is checked once, by `parse`.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use tracing_subscriber::EnvFilter;
+
+/// How a value is written in the file. A variable is always text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Text,
+    Number,
+    Flag,
+}
+
+pub(crate) trait Value: Sized {
+    const FORM: Form;
+
+    /// The value, or the rule that the text broke. The rule never quotes the text.
+    fn parse(text: &str) -> Result<Self, String>;
+}
+
+/// A whole number between two bounds, which are part of its declaration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Within<const MIN: u32, const MAX: u32>(u32);
+
+impl<const MIN: u32, const MAX: u32> Within<MIN, MAX> {
+    pub(crate) fn get(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+
+    pub(crate) fn seconds(self) -> Duration {
+        Duration::from_secs(self.0.into())
+    }
+}
+
+impl<const MIN: u32, const MAX: u32> Value for Within<MIN, MAX> {
+    const FORM: Form = Form::Number;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let number = text.parse().ok().filter(|it| (MIN..=MAX).contains(it));
+        number.map(Self).ok_or_else(|| format!("must be a whole number from {MIN} to {MAX}"))
+    }
+}
+
+impl Value for bool {
+    const FORM: Form = Form::Flag;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|_| "must be true or false".to_owned())
+    }
+}
+
+impl Value for SocketAddr {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let rule = "must be an address with a port, such as 127.0.0.1:4242 or [::1]:4242";
+        text.parse().map_err(|_| rule.to_owned())
+    }
+}
+
+impl Value for PathBuf {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() { Err("must not be empty".to_owned()) } else { Ok(text.into()) }
+    }
+}
+
+impl Value for String {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        Ok(text.to_owned())
+    }
+}
+
+/// Empty means that there is none.
+impl<T: Value> Value for Option<T> {
+    const FORM: Form = T::FORM;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() { Ok(None) } else { T::parse(text).map(Some) }
+    }
+}
+
+/// Whether memory is kept out of swap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LockMemory {
+    /// Where the system allows it.
+    Auto,
+    /// Or do not start.
+    On,
+    Off,
+}
+
+impl Value for LockMemory {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "on" => Ok(Self::On),
+            "off" => Ok(Self::Off),
+            _ => Err("must be auto, on or off".to_owned()),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    /// Text on a terminal, else JSON.
+    Auto,
+    /// One JSON object a line, for machines.
+    Json,
+    Text,
+}
+
+impl Value for LogFormat {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "json" => Ok(Self::Json),
+            "text" => Ok(Self::Text),
+            _ => Err("must be auto, json or text".to_owned()),
+        }
+    }
+}
+
+/// A filter that was seen to parse.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LogFilter(pub(crate) String);
+
+impl Value for LogFilter {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let rule = "must be a filter such as info or scrip_server=debug";
+        EnvFilter::try_new(text).map_err(|_| rule.to_owned())?;
+        Ok(Self(text.to_owned()))
+    }
+}

@@ -1,0 +1,107 @@
+//! The control socket: who runs here, asked by the commands of the operator.
+//!
+//! It lies in the data directory, for its owner only. A connection is given one line of JSON.
+
+use std::{
+    fs::{self, Permissions},
+    io::{BufRead, BufReader, Read},
+    os::unix::{fs::PermissionsExt, net},
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use tokio::{
+    io::AsyncWriteExt,
+    net::{UnixListener, UnixStream},
+    time::{sleep, timeout},
+};
+
+use crate::app::App;
+
+const FILE: &str = "scrip.sock";
+const DEADLINE: Duration = Duration::from_secs(5);
+const LINE_BYTES_MAX: u64 = 64 * 1024;
+
+/// What a running server says about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Status {
+    pub(crate) version: String,
+    pub(crate) pid: u32,
+    pub(crate) started_at: String,
+    /// Until the root key is found.
+    pub(crate) sealed: bool,
+    pub(crate) url: String,
+    pub(crate) connections: usize,
+}
+
+/// The server that has this data directory open, if one answers.
+pub(crate) fn ask(data_dir: &Path) -> Option<Status> {
+    let stream = net::UnixStream::connect(data_dir.join(FILE)).ok()?;
+    stream.set_read_timeout(Some(DEADLINE)).ok()?;
+    let mut line = String::new();
+    BufReader::new(stream.take(LINE_BYTES_MAX)).read_line(&mut line).ok()?;
+    serde_json::from_str(&line).ok()
+}
+
+/// Answers until it is dropped, and then takes the file away.
+#[derive(Debug)]
+pub(crate) struct Control {
+    path: PathBuf,
+    answering: tokio::task::JoinHandle<()>,
+}
+
+impl Control {
+    /// Call it with the store open: its lock proves that a socket found here is nobody's.
+    ///
+    /// # Errors
+    /// The socket cannot be made.
+    pub(crate) fn start(data_dir: &Path, app: Arc<App>, url: String) -> anyhow::Result<Self> {
+        let path = data_dir.join(FILE);
+        let listener = bind(&path).with_context(|| format!("{} cannot be made", path.display()))?;
+        let started_at = app.vault.clock.now().to_string();
+        let status = move || Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            started_at: started_at.clone(),
+            sealed: app.is_sealed(),
+            url: url.clone(),
+            connections: app.connections.load(Ordering::Relaxed),
+        };
+        let answering = tokio::spawn(async move {
+            loop {
+                match listener.accept().await {
+                    Ok((stream, _)) => tell(stream, &status()).await,
+                    Err(_) => sleep(Duration::from_millis(50)).await,
+                }
+            }
+        });
+        Ok(Self { path, answering })
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.answering.abort();
+        drop(fs::remove_file(&self.path));
+    }
+}
+
+/// Made under another name: it has its place only once it is private. A stale one is replaced.
+fn bind(path: &Path) -> anyhow::Result<UnixListener> {
+    let draft = path.with_extension("draft");
+    drop(fs::remove_file(&draft));
+    let listener = UnixListener::bind(&draft)?;
+    fs::set_permissions(&draft, Permissions::from_mode(0o600))?;
+    fs::rename(&draft, path)?;
+    Ok(listener)
+}
+
+/// One after the other: nobody but the operator asks, and a line fits into any buffer.
+async fn tell(mut stream: UnixStream, status: &Status) {
+    let Ok(mut line) = serde_json::to_vec(status) else { return };
+    line.push(b'\n');
+    drop(timeout(DEADLINE, stream.write_all(&line)).await);
+}

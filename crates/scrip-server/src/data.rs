@@ -1,0 +1,116 @@
+//! What a command finds in the data directory: the store, and the key to it.
+
+use std::{
+    fs,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Context;
+use scrip_core::{Vault, error::Error};
+use scrip_seal::{EpochKeys, KeySource, RootKey};
+use scrip_store::{Pages, SqliteStore};
+
+use crate::{clock::SystemClock, config::Settings, control, process::Memory};
+
+/// How long the keys of one epoch seal card verification codes.
+const EPOCH: Duration = Duration::from_secs(15 * 60);
+
+impl Settings {
+    pub(crate) fn database(&self) -> PathBuf {
+        self.storage.data_dir.join("scrip.db")
+    }
+
+    pub(crate) fn root_key_file(&self) -> PathBuf {
+        let default = || self.storage.data_dir.join("root.key");
+        self.keys.root_key_file.clone().unwrap_or_else(default)
+    }
+
+    /// The root key from `SCRIP_ROOT_KEY`, else from its file. Never makes one.
+    ///
+    /// # Errors
+    /// The key is missing, malformed, or can be read by others.
+    pub(crate) fn key_source(&self) -> anyhow::Result<Arc<dyn KeySource>> {
+        if let Some(text) = &self.root_key {
+            let text = str::from_utf8(text.expose()).unwrap_or_default();
+            let key = RootKey::from_text(text).context("SCRIP_ROOT_KEY cannot be used")?;
+            return Ok(Arc::new(key));
+        }
+        let file = self.root_key_file();
+        let key = RootKey::from_file(&file);
+        let name = file.display();
+        Ok(Arc::new(key.with_context(|| format!("the root key {name} cannot be used"))?))
+    }
+
+    /// Makes the root key file when there is no key at all; whether it did.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn create_root_key(&self) -> anyhow::Result<bool> {
+        let file = self.root_key_file();
+        if self.root_key.is_some() || file.exists() {
+            return Ok(false);
+        }
+        let made = RootKey::create_file(&file);
+        made.with_context(|| format!("the root key {} cannot be made", file.display()))?;
+        Ok(true)
+    }
+
+    /// Opens the store, which nobody else then can.
+    ///
+    /// # Errors
+    /// The directory is missing or open elsewhere, or its database is not ours.
+    pub(crate) fn open_store(&self, memory: Memory) -> anyhow::Result<SqliteStore> {
+        let folder = &self.storage.data_dir;
+        if !folder.is_dir() {
+            anyhow::bail!("there is no data directory {}; run: scrip init", folder.display());
+        }
+        // A page of the database that is mapped would be locked too, and stay in memory for good.
+        let pages = match memory {
+            Memory::Locked => Pages::Copied,
+            Memory::Free => Pages::Mapped,
+        };
+        let store = SqliteStore::open_with(&self.database(), pages);
+        let store = store.map_err(|error| explain(error.into()));
+        store.with_context(|| match control::ask(folder) {
+            Some(it) => format!("{} is served by process {}", folder.display(), it.pid),
+            None => format!("{} cannot be opened", folder.display()),
+        })
+    }
+
+    /// A vault on that store.
+    ///
+    /// # Errors
+    /// As [`Settings::open_store`].
+    pub(crate) fn open_vault(&self, memory: Memory) -> anyhow::Result<Vault> {
+        Ok(Vault {
+            store: Arc::new(self.open_store(memory)?),
+            epochs: Arc::new(EpochKeys::in_memory(EPOCH)),
+            clock: Arc::new(SystemClock),
+            chance: scrip_seal::fill_random,
+        })
+    }
+}
+
+/// Makes the directory for its owner only; whether it did.
+///
+/// # Errors
+/// It cannot be made.
+pub(crate) fn create_folder(folder: &Path) -> anyhow::Result<bool> {
+    if folder.is_dir() {
+        return Ok(false);
+    }
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.with_context(|| format!("{} cannot be made", folder.display()))?;
+    Ok(true)
+}
+
+/// The cause of a failed start is for the operator, who is reading.
+pub(crate) fn explain(error: Error) -> anyhow::Error {
+    if let Error::Unavailable(cause) | Error::Internal(cause) = error {
+        return anyhow::anyhow!("{cause}");
+    }
+    error.into()
+}

@@ -1,0 +1,78 @@
+//! `scrip init`: a data directory, a root key and an empty vault, once.
+
+use std::{
+    io::{self, Write},
+    path::Path,
+};
+
+use anyhow::{Context, bail};
+use nix::unistd::{Uid, chown};
+use scrip_core::{directory::Directory, operations::create_tenant::found_vault};
+
+use crate::{
+    config::{Environment, Settings},
+    data::{create_folder, explain},
+    process::{self, Memory},
+};
+
+pub(crate) fn run(config: Option<&Path>, environment: &Environment) -> anyhow::Result<()> {
+    let settings = Settings::load(config, environment)?;
+    let folder = &settings.storage.data_dir;
+    let made = create_folder(folder)?;
+    if let Some(name) = settings.server.user.as_ref().filter(|_| made && Uid::effective().is_root())
+    {
+        let user = process::find_user(name)?;
+        chown(folder, Some(user.uid), Some(user.gid))
+            .with_context(|| format!("{} cannot be given to {name}", folder.display()))?;
+    }
+    process::confine_command(&settings.server)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let made = runtime.block_on(found(&settings))?;
+    say(&settings, made)
+}
+
+/// What was not there before.
+#[derive(Debug, Clone, Copy)]
+struct Made {
+    root_key: bool,
+    vault: bool,
+}
+
+async fn found(settings: &Settings) -> anyhow::Result<Made> {
+    let vault = settings.open_vault(Memory::Free)?;
+    let known = vault.store.load_directory().await.map_err(|it| explain(it.into()))?;
+    let founded = known.pepper.is_some();
+    let file = settings.root_key_file();
+    if founded && settings.root_key.is_none() && !file.exists() {
+        bail!(
+            "this vault has a root key, but {} is missing; put it back. A new one would not open \
+             the vault",
+            file.display()
+        );
+    }
+    let root_key = settings.create_root_key()?;
+    let source = settings.key_source()?;
+    found_vault(&vault, &*source).await.map_err(explain)?;
+    // An older vault may have another key.
+    Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;
+    Ok(Made { root_key, vault: !founded })
+}
+
+fn say(settings: &Settings, made: Made) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    let (folder, file) = (settings.storage.data_dir.display(), settings.root_key_file());
+    if made.vault {
+        writeln!(out, "made a vault in {folder}")?;
+    } else {
+        writeln!(out, "there is a vault in {folder}, and its root key opens it")?;
+    }
+    if made.root_key {
+        writeln!(
+            out,
+            "made a root key in {}; copy it to a safe place, apart from backups of the database:\n\
+             without it nothing in the vault can ever be read",
+            file.display()
+        )?;
+    }
+    Ok(())
+}

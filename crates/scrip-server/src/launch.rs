@@ -1,0 +1,155 @@
+//! What `serve` and `dev` share: from the settings to a server that runs until it is told to stop.
+
+use std::{
+    io::{self, Write},
+    net,
+    path::Path,
+    sync::Arc,
+};
+
+use anyhow::Context;
+use nix::sys::socket::{Backlog, listen};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
+
+use crate::{
+    app::{App, Limits},
+    config::{Environment, Server, Settings, Tls},
+    control::Control,
+    process::{self, Memory},
+    sealed,
+    serve::{Listening, serve_on},
+    telemetry,
+    tls::Certificates,
+};
+
+/// Connections that the kernel keeps while all places are taken.
+const BACKLOG: i32 = 1024;
+
+/// How to say that the server listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Announcement {
+    None,
+    Json,
+}
+
+pub(crate) fn serve(
+    config: Option<&Path>,
+    announcement: Announcement,
+    environment: &Environment,
+) -> anyhow::Result<()> {
+    let settings = Settings::load(config, environment)?;
+    start(settings, async |_: &Settings, _: &App, url: &str| {
+        if announcement == Announcement::Json {
+            let mut out = io::stdout().lock();
+            writeln!(out, "{}", serde_json::json!({ "url": url }))?;
+            out.flush()?;
+        }
+        Ok(())
+    })
+}
+
+/// Listens, gives up what it no longer needs, and serves. `prepare` runs when the server listens
+/// and the store is open, and may open the vault; a vault that is still sealed then waits for its
+/// key.
+pub(crate) fn start(
+    settings: Settings,
+    prepare: impl AsyncFnOnce(&Settings, &App, &str) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    telemetry::start(&settings.log)?;
+    for warning in &settings.warnings {
+        tracing::warn!("{warning}");
+    }
+    let listener = bind(&settings.server)?;
+    let memory = process::confine(&settings.server)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(run(settings, listener, memory, prepare))
+}
+
+/// Before the rights of root are given up, which a low port takes.
+fn bind(server: &Server) -> anyhow::Result<net::TcpListener> {
+    let cannot = || format!("cannot listen on {}", server.listen);
+    let listener = net::TcpListener::bind(server.listen).with_context(cannot)?;
+    listen(&listener, Backlog::new(BACKLOG)?).with_context(cannot)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+async fn run(
+    settings: Settings,
+    listener: net::TcpListener,
+    memory: Memory,
+    prepare: impl AsyncFnOnce(&Settings, &App, &str) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let stop = stop_signal()?;
+    let tcp = TcpListener::from_std(listener)?;
+    let tls = certificates(&settings.tls)?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{}", tcp.local_addr()?);
+    let mut app = App::sealed(settings.open_vault(memory)?);
+    app.limits = limits(&settings.server);
+    let app = Arc::new(app);
+    reload_certificates(tls.as_ref(), &settings.tls)?;
+    let folder = &settings.storage.data_dir;
+    let control = Control::start(folder, Arc::clone(&app), url.clone());
+    if let Err(error) = &control {
+        // It serves its clients all the same.
+        let cause = format!("{error:#}");
+        tracing::warn!(cause, "no command will reach this server");
+    }
+    prepare(&settings, &app, &url).await?;
+    tracing::info!(url, version = env!("CARGO_PKG_VERSION"), "listening");
+    if app.is_sealed() {
+        tokio::spawn(sealed::open(Arc::clone(&app), move || settings.key_source()));
+    }
+    serve_on(app, Listening { tcp, tls }, stop).await;
+    drop(control);
+    Ok(())
+}
+
+fn limits(server: &Server) -> Limits {
+    Limits {
+        body_bytes_max: server.body_bytes_max.get(),
+        header_deadline: server.header_deadline_seconds.seconds(),
+        body_deadline: server.body_deadline_seconds.seconds(),
+        connections_max: server.connections_max.get(),
+        drain_deadline: server.drain_deadline_seconds.seconds(),
+    }
+}
+
+fn certificates(tls: &Tls) -> anyhow::Result<Option<Arc<Certificates>>> {
+    let (Some(certificate), Some(key)) = (&tls.certificate, &tls.key) else { return Ok(None) };
+    Ok(Some(Arc::new(Certificates::load(certificate, key)?)))
+}
+
+/// When the files change, and at SIGHUP, which without certificates does nothing but must not end
+/// the process.
+fn reload_certificates(tls: Option<&Arc<Certificates>>, settings: &Tls) -> anyhow::Result<()> {
+    let mut hang_up = signal(SignalKind::hangup())?;
+    let certificates = tls.map(Arc::clone);
+    tokio::spawn(async move {
+        while hang_up.recv().await.is_some() {
+            if let Some(it) = &certificates {
+                it.reload();
+            }
+        }
+    });
+    if let Some(it) = tls {
+        tokio::spawn(Arc::clone(it).watch(settings.reload_seconds.seconds()));
+    }
+    Ok(())
+}
+
+fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => (),
+            _ = interrupt.recv() => (),
+        }
+        tracing::info!("stopping");
+    })
+}

@@ -1,0 +1,60 @@
+//! Before the keys are open: what is answered, and how the vault opens.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use axum::{Router, extract::Request, routing::get};
+use scrip_core::directory::Directory;
+use scrip_seal::KeySource;
+use tokio::time::sleep;
+
+use crate::{
+    app::App,
+    data::explain,
+    http::{probes, problem::Problem, trace},
+};
+
+const PAUSE_FIRST: Duration = Duration::from_millis(250);
+const PAUSE_MOST: Duration = Duration::from_secs(5);
+
+/// The process answers that it lives; every other path, known or not, is 503.
+pub(crate) fn router() -> Router {
+    let sealed = async |request: Request| Problem::Sealed.response(&trace::of(&request));
+    Router::new()
+        .route("/healthz", get(probes::healthz))
+        .fallback(sealed)
+        .method_not_allowed_fallback(sealed)
+}
+
+/// Asks for the keys until they open the vault. Nothing is made here: an empty vault stays sealed.
+pub(crate) async fn open<F>(app: Arc<App>, find_source: F)
+where
+    F: Fn() -> anyhow::Result<Arc<dyn KeySource>> + Send,
+{
+    let mut pause = PAUSE_FIRST;
+    let mut told = BTreeSet::new();
+    while let Err(error) = try_open(&app, &find_source).await {
+        let cause = format!("{error:#}");
+        if told.insert(cause.clone()) {
+            tracing::error!(cause, "the vault is sealed");
+        }
+        sleep(pause).await;
+        pause = pause.saturating_mul(2).min(PAUSE_MOST);
+    }
+    tracing::info!("the vault is open");
+}
+
+/// The pepper is the canary: a key that did not wrap it opens nothing.
+async fn try_open<F>(app: &App, find_source: &F) -> anyhow::Result<()>
+where
+    F: Fn() -> anyhow::Result<Arc<dyn KeySource>>,
+{
+    let store = &*app.vault.store;
+    let founded = store.load_directory().await.map_err(|it| explain(it.into()))?.pepper.is_some();
+    if !founded {
+        anyhow::bail!("the vault is empty; stop this process and run: scrip init");
+    }
+    let source = find_source()?;
+    let directory = Directory::load(store, &*source, None).await.map_err(explain)?;
+    app.open(directory, source);
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! A server without its key answers that it has none, and opens when it gets it.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    thread::sleep,
+    time::Duration,
+};
+
+use crate::{
+    house::{House, Running, eventually},
+    stop::{terminate, wait},
+};
+
+const FOREIGN: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+
+#[track_caller]
+fn is_sealed(server: &Running) {
+    assert_eq!(server.status("/healthz"), 200);
+    let asked = [
+        ("GET", "/readyz"),
+        ("GET", "/"),
+        ("GET", "/tokens/1"),
+        ("DELETE", "/tokens/1"),
+        ("POST", "/healthz"),
+        ("GET", "/there/is/no/such/path"),
+        ("GET", "/tokens/"),
+    ];
+    for (method, path) in asked {
+        let reply = server.ask(method, path);
+        assert_eq!(reply.status, 503, "{method} {path}");
+        assert_eq!(reply.kind, "application/problem+json");
+        assert!(reply.retry_after.is_some(), "{method} {path}");
+    }
+}
+
+#[track_caller]
+fn opens(server: &Running) {
+    assert!(eventually(|| server.status("/readyz") == 200), "it opens");
+    assert_eq!(server.status("/tokens/1"), 401);
+    assert_eq!(server.status("/there/is/no/such/path"), 404);
+}
+
+#[test]
+fn a_key_that_comes_late_opens_the_vault() {
+    let house = House::founded();
+    let (file, away) = (house.data().join("root.key"), house.path("away"));
+    fs::rename(&file, &away).unwrap();
+    let server = house.serve();
+    is_sealed(&server);
+    house.logged("the vault is sealed");
+    // Time for another look or two, which find the same.
+    sleep(Duration::from_secs(1));
+    fs::rename(&away, &file).unwrap();
+    opens(&server);
+    let log = house.log();
+    assert_eq!(log.matches("the vault is sealed").count(), 1, "a cause is told once: {log}");
+    assert!(log.contains("root.key cannot be used"), "{log}");
+    assert!(log.contains("the vault is open"));
+}
+
+/// Sealed with this file, and the cause is told; open with the right one.
+fn sealed_with(spoil: impl FnOnce(&std::path::Path), cause: &str) {
+    let house = House::founded();
+    let file = house.data().join("root.key");
+    let key = fs::read(&file).unwrap();
+    spoil(&file);
+    let server = house.serve();
+    house.logged(cause);
+    is_sealed(&server);
+    fs::write(&file, key).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    opens(&server);
+}
+
+#[test]
+fn the_key_of_another_vault_opens_nothing() {
+    sealed_with(|it| fs::write(it, FOREIGN).unwrap(), "did not wrap the keys of this vault");
+}
+
+#[test]
+fn a_malformed_key_opens_nothing() {
+    sealed_with(|it| fs::write(it, "a key").unwrap(), "not the base64 text of 32 bytes");
+}
+
+#[test]
+fn a_key_that_others_can_read_opens_nothing() {
+    let expose = |it: &std::path::Path| {
+        fs::set_permissions(it, Permissions::from_mode(0o644)).unwrap();
+    };
+    sealed_with(expose, "chmod 600");
+}
+
+#[test]
+fn an_empty_vault_stays_sealed_and_gets_no_key() {
+    let house = House::new();
+    house.refused(&["serve"], "run: scrip init");
+    fs::create_dir(house.data()).unwrap();
+    let mut server = house.serve();
+    house.logged("run: scrip init");
+    is_sealed(&server);
+    assert!(!house.data().join("root.key").exists());
+    // A sealed server stops like any other.
+    terminate(&server.child);
+    let status = wait(&mut server.child, Duration::from_secs(15)).expect("it ends");
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(server.rest(), "", "nothing but the address is on standard output");
+
+    assert!(house.run(&["init"]).status.success());
+    opens(&house.serve());
+}
+
+#[test]
+fn init_makes_what_is_missing_and_changes_nothing() {
+    let house = House::founded();
+    let file = house.data().join("root.key");
+    let mode = |it: &std::path::Path| fs::metadata(it).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&house.data()), 0o700);
+    assert_eq!(mode(&file), 0o600);
+    let key = fs::read_to_string(&file).unwrap();
+    assert!(house.run(&["init"]).status.success());
+    assert_eq!(fs::read_to_string(&file).unwrap(), key);
+
+    fs::write(&file, FOREIGN).unwrap();
+    house.refused(&["init"], "did not wrap the keys of this vault");
+    fs::remove_file(&file).unwrap();
+    house.refused(&["init"], "put it back");
+    assert!(!file.exists(), "a new key would hide that the old one is gone");
+    // Where the key comes from the environment, no file is made.
+    let house = house.set("SCRIP_ROOT_KEY", key.trim());
+    assert!(house.run(&["init"]).status.success());
+    assert!(!file.exists());
+    opens(&house.serve());
+}
