@@ -112,6 +112,9 @@ pub trait Store: Send + Sync {
     /// Whether a read and a write would be served now.
     fn check_ready(&self) -> StoreFuture<'_, ()>;
 
+    /// Writes that this process has taken and not begun.
+    fn waiting_writes(&self) -> u64;
+
     /// For the operator: what there is, and how much of it.
     fn status(&self) -> StoreFuture<'_, StoreStatus>;
 }
@@ -145,8 +148,6 @@ pub struct StoreStatus {
     /// Name and number, in an order to show them in.
     pub counts: Vec<(&'static str, u64)>,
     pub sizes_bytes: Vec<(&'static str, u64)>,
-    /// Writes that wait in this process.
-    pub queue: u64,
     /// The latest instant that any row tells of: the clock should not be before it.
     pub latest: Option<Timestamp>,
 }

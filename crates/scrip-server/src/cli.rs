@@ -17,6 +17,14 @@ use crate::{
     },
     dev, init,
     launch::{self, Announcement},
+    operator::{
+        Where,
+        application::{self, ApplicationCommand},
+        doctor,
+        key::{self, KeyCommand},
+        status,
+        tenant::{self, TenantCommand},
+    },
 };
 
 const EXAMPLES: &str = "\
@@ -27,7 +35,13 @@ Run it for good:
   scrip config example > scrip.toml    every setting, explained
   scrip config check                   what is wrong, or what is in force
   scrip init                           a data directory, a root key, a vault
+  scrip tenant create Acme             somebody to serve
+  scrip application create --tenant Acme --name Admin --type management --all
   scrip serve                          until SIGTERM
+
+Look after it, while it runs:
+  scrip status                         what there is
+  scrip doctor                         what could go wrong
 
 Any setting can come from the environment: SCRIP_SERVER_LISTEN=127.0.0.1:8080 scrip serve";
 
@@ -51,6 +65,25 @@ enum Command {
     /// Look at settings.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Tenants: create, list, show, delete, quotas.
+    #[command(subcommand)]
+    Tenant(TenantCommand),
+    /// Applications: create, list, delete.
+    #[command(subcommand)]
+    Application(ApplicationCommand),
+    /// API keys: create, delete, import.
+    #[command(subcommand)]
+    Key(KeyCommand),
+    /// What there is, how much of it, and who serves it.
+    Status {
+        #[command(flatten)]
+        at: Where,
+    },
+    /// What could go wrong here, and what to do about it.
+    Doctor {
+        #[command(flatten)]
+        at: Where,
+    },
     /// Print a script that teaches a shell to complete this command line.
     #[command(after_help = COMPLETION_EXAMPLES)]
     Completions { shell: Shell },
@@ -165,6 +198,11 @@ fn obey(command: Command, environment: &Environment) -> anyhow::Result<()> {
             check::run(config.config.as_deref(), saying, environment)
         }
         Command::Config(ConfigCommand::Example) => check::print_example(),
+        Command::Tenant(command) => tenant::run(&command, environment),
+        Command::Application(command) => application::run(&command, environment),
+        Command::Key(command) => key::run(&command, environment),
+        Command::Status { at } => status::run(&at, environment),
+        Command::Doctor { at } => doctor::run(&at, environment),
         Command::Completions { shell } => complete(shell),
     }
 }

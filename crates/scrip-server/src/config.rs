@@ -129,10 +129,22 @@ impl Settings {
     /// # Errors
     /// [`Problems`], all of them.
     pub(crate) fn load(path: Option<&Path>, environment: &Environment) -> anyhow::Result<Self> {
+        Self::load_with(path, &[], environment)
+    }
+
+    /// The same, with flags that go before all of it.
+    ///
+    /// # Errors
+    /// As [`Settings::load`].
+    pub(crate) fn load_with(
+        path: Option<&Path>,
+        flags: &[Flag],
+        environment: &Environment,
+    ) -> anyhow::Result<Self> {
         let named = environment.get("SCRIP_CONFIG").map(|(_, value)| PathBuf::from(value));
         let path = path.map(Path::to_path_buf).or(named);
         let path = path.or_else(|| Some(PathBuf::from(FILE)).filter(|it| it.exists()));
-        let mut layers = Layers { environment, file: BTreeMap::new(), flags: &[], found: vec![] };
+        let mut layers = Layers { environment, file: BTreeMap::new(), flags, found: vec![] };
         if let Some(path) = path {
             let text = fs::read_to_string(&path).map_err(|error| {
                 Problems(vec![format!("{} cannot be read: {error}", path.display())])

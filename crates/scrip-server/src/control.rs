@@ -35,6 +35,8 @@ pub(crate) struct Status {
     pub(crate) sealed: bool,
     pub(crate) url: String,
     pub(crate) connections: usize,
+    /// Writes that wait for the writer.
+    pub(crate) queue: u64,
 }
 
 /// The server that has this data directory open, if one answers.
@@ -69,6 +71,7 @@ impl Control {
             sealed: app.is_sealed(),
             url: url.clone(),
             connections: app.connections.load(Ordering::Relaxed),
+            queue: app.vault.store.waiting_writes(),
         };
         let answering = tokio::spawn(async move {
             loop {

@@ -9,7 +9,10 @@ use std::{
 };
 
 use anyhow::Context;
-use scrip_core::{Vault, error::Error};
+use scrip_core::{
+    Vault,
+    error::{Error, FieldError},
+};
 use scrip_seal::{EpochKeys, KeySource, RootKey};
 use scrip_store::{Pages, SqliteStore};
 
@@ -63,10 +66,7 @@ impl Settings {
     /// # Errors
     /// The directory is missing or open elsewhere, or its database is not ours.
     pub(crate) fn open_store(&self, memory: Memory) -> anyhow::Result<SqliteStore> {
-        let folder = &self.storage.data_dir;
-        if !folder.is_dir() {
-            anyhow::bail!("there is no data directory {}; run: scrip init", folder.display());
-        }
+        let folder = self.folder()?;
         // A page of the database that is mapped would be locked too, and stay in memory for good.
         let pages = match memory {
             Memory::Locked => Pages::Copied,
@@ -85,12 +85,35 @@ impl Settings {
     /// # Errors
     /// As [`Settings::open_store`].
     pub(crate) fn open_vault(&self, memory: Memory) -> anyhow::Result<Vault> {
-        Ok(Vault {
-            store: Arc::new(self.open_store(memory)?),
-            epochs: Arc::new(EpochKeys::in_memory(EPOCH)),
-            clock: Arc::new(SystemClock),
-            chance: scrip_seal::fill_random,
-        })
+        Ok(vault(self.open_store(memory)?))
+    }
+
+    /// A vault for an operator's command, on a store that a server may have open too.
+    ///
+    /// # Errors
+    /// The directory is missing, or its database is not ours.
+    pub(crate) fn open_vault_beside(&self) -> anyhow::Result<Vault> {
+        let folder = self.folder()?;
+        let store = SqliteStore::open_beside(&self.database());
+        let store = store.map_err(|error| explain(error.into()));
+        Ok(vault(store.with_context(|| format!("{} cannot be opened", folder.display()))?))
+    }
+
+    fn folder(&self) -> anyhow::Result<&Path> {
+        let folder = &self.storage.data_dir;
+        if !folder.is_dir() {
+            anyhow::bail!("there is no data directory {}; run: scrip init", folder.display());
+        }
+        Ok(folder)
+    }
+}
+
+fn vault(store: SqliteStore) -> Vault {
+    Vault {
+        store: Arc::new(store),
+        epochs: Arc::new(EpochKeys::in_memory(EPOCH)),
+        clock: Arc::new(SystemClock),
+        chance: scrip_seal::fill_random,
     }
 }
 
@@ -109,8 +132,16 @@ pub(crate) fn create_folder(folder: &Path) -> anyhow::Result<bool> {
 
 /// The cause of a failed start is for the operator, who is reading.
 pub(crate) fn explain(error: Error) -> anyhow::Error {
-    if let Error::Unavailable(cause) | Error::Internal(cause) = error {
-        return anyhow::anyhow!("{cause}");
+    match error {
+        Error::Unavailable(cause) | Error::Internal(cause) => anyhow::anyhow!("{cause}"),
+        Error::Invalid(fields) => {
+            let say = |it: &FieldError| format!("{} {}", it.field, it.problem);
+            anyhow::anyhow!("{}", fields.iter().map(say).collect::<Vec<_>>().join("\n"))
+        }
+        other @ (Error::Forbidden(_)
+        | Error::NotFound
+        | Error::Conflict { .. }
+        | Error::Unprocessable { .. }
+        | Error::TooMany { .. }) => other.into(),
     }
-    error.into()
 }

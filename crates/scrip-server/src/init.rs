@@ -12,7 +12,7 @@ use scrip_core::{directory::Directory, operations::create_tenant::found_vault};
 use crate::{
     config::{Environment, Settings},
     data::{create_folder, explain},
-    process::{self, Memory},
+    process,
 };
 
 pub(crate) fn run(config: Option<&Path>, environment: &Environment) -> anyhow::Result<()> {
@@ -39,7 +39,7 @@ struct Made {
 }
 
 async fn found(settings: &Settings) -> anyhow::Result<Made> {
-    let vault = settings.open_vault(Memory::Free)?;
+    let vault = settings.open_vault_beside()?;
     let known = vault.store.load_directory().await.map_err(|it| explain(it.into()))?;
     let founded = known.pepper.is_some();
     let file = settings.root_key_file();

@@ -14,6 +14,7 @@ mod dev;
 pub mod http;
 mod init;
 mod launch;
+mod operator;
 mod process;
 mod sealed;
 pub mod serve;

@@ -51,7 +51,7 @@ where
     let store = &*app.vault.store;
     let founded = store.load_directory().await.map_err(|it| explain(it.into()))?.pepper.is_some();
     if !founded {
-        anyhow::bail!("the vault is empty; stop this process and run: scrip init");
+        anyhow::bail!("the vault is empty; run: scrip init");
     }
     let source = find_source()?;
     let directory = Directory::load(store, &*source, None).await.map_err(explain)?;

@@ -411,6 +411,10 @@ impl Store for MemoryStore {
         })
     }
 
+    fn waiting_writes(&self) -> u64 {
+        0
+    }
+
     fn status(&self) -> StoreFuture<'_, StoreStatus> {
         self.with(|it| {
             let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);

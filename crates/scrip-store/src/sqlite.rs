@@ -258,10 +258,11 @@ impl Store for SqliteStore {
     }
 
     fn status(&self) -> StoreFuture<'_, StoreStatus> {
-        Box::pin(async move {
-            let status = self.readers.read(|it| status::status(it, &self.path))?;
-            Ok(StoreStatus { queue: self.writer.waiting(), ..status })
-        })
+        Box::pin(async move { self.readers.read(|it| status::status(it, &self.path)) })
+    }
+
+    fn waiting_writes(&self) -> u64 {
+        self.writer.waiting()
     }
 
     fn check_ready(&self) -> StoreFuture<'_, ()> {

@@ -71,7 +71,7 @@ impl Problem {
         }
     }
 
-    fn detail(&self) -> String {
+    pub(crate) fn detail(&self) -> String {
         match self {
             Self::NoRoute => "there is nothing at this path".to_owned(),
             Self::MethodNotAllowed => "this path does not take this method".to_owned(),

@@ -93,7 +93,7 @@ fn boolean(text: Option<&str>, assumed: bool) -> Option<bool> {
     }
 }
 
-fn texts(settings: &Settings) -> BTreeMap<&'static str, String> {
+pub(crate) fn settings(settings: &Settings) -> BTreeMap<&'static str, String> {
     BTreeMap::from([
         ("fingerprint_tokens", settings.fingerprint_tokens.to_string()),
         ("deduplicate_tokens", settings.deduplicate_tokens.to_string()),
@@ -134,7 +134,7 @@ fn body(
         id,
         name: name.as_str(),
         r#type: kind.as_str(),
-        settings: texts(settings),
+        settings: self::settings(settings),
         created_at: created.at.to_string(),
         modified_by: modified.and_then(|it| it.by).map(|it| it.to_string()),
         modified_at: modified.map(|it| it.at.to_string()),

@@ -199,6 +199,10 @@ impl Store for Faulty {
         self.inner.forget_access_sessions(before)
     }
 
+    fn waiting_writes(&self) -> u64 {
+        self.inner.waiting_writes()
+    }
+
     fn status(&self) -> StoreFuture<'_, StoreStatus> {
         self.inner.status()
     }

@@ -45,7 +45,6 @@ SELECT version, count(*) FROM tenant_keys GROUP BY version ORDER BY version";
         key_versions,
         counts,
         sizes_bytes: vec![("database", bytes("db")), ("write_ahead_log", bytes("db-wal"))],
-        queue: 0,
         latest: latest.map(|unix_ms| Timestamp { unix_ms }),
     })
 }

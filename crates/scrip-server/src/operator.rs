@@ -1,0 +1,141 @@
+//! Commands for whoever runs the vault. They work on the store itself, beside a running server or
+//! without one; the root key is their authority.
+
+pub(crate) mod application;
+pub(crate) mod doctor;
+pub(crate) mod key;
+pub(crate) mod said;
+pub(crate) mod status;
+pub(crate) mod tenant;
+
+use std::{path::PathBuf, sync::Arc};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use scrip_core::{
+    Vault,
+    application::Application,
+    caller::Mandate,
+    directory::Directory,
+    id::{ApplicationId, TenantId},
+    tenant::Tenant,
+};
+use scrip_seal::KeySource;
+
+use crate::{
+    config::{Environment, Settings},
+    data::explain,
+    operator::said::Said,
+    process,
+};
+
+/// Where the vault is, and how to speak.
+#[derive(Debug, Args)]
+pub(crate) struct Where {
+    /// The file with the settings [default: `SCRIP_CONFIG`, else scrip.toml if there is one].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The data directory, whatever the settings say.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<String>,
+    /// Answer with JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Where {
+    pub(crate) fn settings(&self, environment: &Environment) -> anyhow::Result<Settings> {
+        let flags = self.data_dir.clone().map(|it| ("storage.data_dir", it));
+        let flags: Vec<_> = flags.into_iter().collect();
+        Settings::load_with(self.config.as_deref(), &flags, environment)
+    }
+
+    /// Opens the vault, does one thing, and says what became of it.
+    pub(crate) fn with_vault(
+        &self,
+        environment: &Environment,
+        act: impl AsyncFnOnce(&Operator) -> anyhow::Result<Said>,
+    ) -> anyhow::Result<()> {
+        let settings = self.settings(environment)?;
+        process::confine_command(&settings.server)?;
+        let said = runtime()?.block_on(async {
+            let operator = Operator::open(settings).await?;
+            act(&operator).await
+        })?;
+        self.say(&said)
+    }
+
+    pub(crate) fn say(&self, said: &Said) -> anyhow::Result<()> {
+        if self.json { said.print_json() } else { said.print_text() }
+    }
+}
+
+pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+/// An open vault, and everything in it that can be named.
+#[derive(Debug)]
+pub(crate) struct Operator {
+    pub(crate) vault: Vault,
+    pub(crate) source: Arc<dyn KeySource>,
+    pub(crate) directory: Directory,
+}
+
+impl Operator {
+    async fn open(settings: Settings) -> anyhow::Result<Self> {
+        let vault = settings.open_vault_beside()?;
+        let source = settings.key_source()?;
+        let directory = Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;
+        Ok(Self { vault, source, directory })
+    }
+
+    /// The directory as it is after a change.
+    pub(crate) async fn reload(&self) -> anyhow::Result<Directory> {
+        let (store, before) = (&*self.vault.store, Some(&self.directory));
+        Directory::load(store, &*self.source, before).await.map_err(explain)
+    }
+
+    /// By id, or by a name that only one has.
+    pub(crate) fn tenant(&self, text: &str) -> anyhow::Result<&Arc<Tenant>> {
+        if let Some(id) = TenantId::parse(text) {
+            if let Some(tenant) = self.directory.tenant(id) {
+                return Ok(tenant);
+            }
+            if self.directory.alterations().iter().any(|it| it.tenant == Some(id)) {
+                bail!("the policy of tenant {id} was altered from outside; run: scrip doctor");
+            }
+            bail!("there is no tenant {id}; run: scrip tenant list");
+        }
+        let mut named = self.directory.tenants();
+        named.retain(|it| it.name.as_str() == text);
+        match named.as_slice() {
+            [one] => Ok(one),
+            [] => bail!("there is no tenant of that name; run: scrip tenant list"),
+            _ => bail!("several tenants have that name; say the id instead"),
+        }
+    }
+
+    /// An application of any tenant, by its id.
+    pub(crate) fn application(&self, text: &str) -> anyhow::Result<(&Arc<Tenant>, &Application)> {
+        let id = ApplicationId::parse(text).context("that is no id of an application")?;
+        let found = self.directory.tenants().into_iter().find_map(|tenant| {
+            let application = tenant.applications.get(&id)?;
+            Some((tenant, application))
+        });
+        found.with_context(|| format!("there is no application {id}; run: scrip application list"))
+    }
+
+    /// For a warning beside whatever else is said.
+    pub(crate) fn alterations(&self) -> Vec<String> {
+        let say = |it: &scrip_core::policy::Alteration| match it.tenant {
+            Some(id) => format!("tenant {id}: {}", it.what),
+            None => it.what.clone(),
+        };
+        self.directory.alterations().iter().map(say).collect()
+    }
+}
+
+pub(crate) fn mandate(tenant: &Arc<Tenant>) -> Mandate {
+    Mandate::of_operator(Arc::clone(tenant))
+}

@@ -1,0 +1,225 @@
+//! `scrip doctor`: what could go wrong here, and what to do about it.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+use anyhow::bail;
+use nix::sys::statvfs::statvfs;
+use scrip_core::{Vault, directory::Directory, time::Clock};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::{
+    clock::SystemClock,
+    config::{Environment, LockMemory, Settings},
+    control,
+    data::explain,
+    operator::{
+        Where, runtime,
+        said::{Said, bytes},
+    },
+    process,
+    tls::Certificates,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Good,
+    Warning,
+    Bad,
+}
+
+#[derive(Debug, Serialize)]
+struct Finding {
+    check: &'static str,
+    verdict: Verdict,
+    /// What was found, and what to do about it.
+    says: String,
+}
+
+fn good(check: &'static str, says: impl Into<String>) -> Finding {
+    Finding { check, verdict: Verdict::Good, says: says.into() }
+}
+
+fn warning(check: &'static str, says: impl Into<String>) -> Finding {
+    Finding { check, verdict: Verdict::Warning, says: says.into() }
+}
+
+fn bad(check: &'static str, says: impl Into<String>) -> Finding {
+    Finding { check, verdict: Verdict::Bad, says: says.into() }
+}
+
+pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
+    let settings = at.settings(environment)?;
+    process::confine_command(&settings.server)?;
+    let mut findings = vec![good("settings", "they can be read")];
+    findings.extend(settings.warnings.iter().map(|it| warning("settings", it)));
+    findings.extend(files(&settings));
+    findings.push(disk(&settings.storage.data_dir));
+    findings.push(swap(&settings));
+    findings.extend(transport(&settings));
+    match settings.open_vault_beside() {
+        Ok(vault) => findings.extend(runtime()?.block_on(inside(&settings, &vault))),
+        Err(error) => findings.push(bad("store", format!("{error:#}"))),
+    }
+    findings.push(match control::ask(&settings.storage.data_dir) {
+        None => good("server", "none is running here"),
+        Some(it) if it.sealed => bad("server", format!("process {} is sealed", it.pid)),
+        Some(it) => good("server", format!("process {} serves {}", it.pid, it.url)),
+    });
+    at.say(&report(&findings))?;
+    let broken = findings.iter().filter(|it| it.verdict == Verdict::Bad).count();
+    if broken > 0 {
+        bail!("{broken} of {} checks found something wrong", findings.len());
+    }
+    Ok(())
+}
+
+fn report(findings: &[Finding]) -> Said {
+    let line = |it: &Finding| {
+        let mark = match it.verdict {
+            Verdict::Good => "ok     ",
+            Verdict::Warning => "warning",
+            Verdict::Bad => "WRONG  ",
+        };
+        format!("{mark}  {:<12}  {}\n", it.check, it.says)
+    };
+    let text: String = findings.iter().map(line).collect();
+    let well = !findings.iter().any(|it| it.verdict == Verdict::Bad);
+    Said::new(text, json!({ "ok": well, "checks": findings }))
+}
+
+/// Nobody but the owner should be able to read, let alone write.
+fn files(settings: &Settings) -> Vec<Finding> {
+    let folder = &settings.storage.data_dir;
+    let mut paths = vec![folder.clone()];
+    paths.extend(["scrip.db", "scrip.db-wal", "scrip.db-shm"].map(|it| folder.join(it)));
+    let mut findings = Vec::new();
+    for path in paths {
+        let Ok(found) = fs::metadata(&path) else { continue };
+        let mode = found.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            let fix = if found.is_dir() { "700" } else { "600" };
+            let path = path.display();
+            findings.push(bad(
+                "permissions",
+                format!("{path} is open to others (mode {mode:o}); run: chmod {fix} {path}"),
+            ));
+        }
+    }
+    if findings.is_empty() {
+        findings.push(good("permissions", "files are for their owner only"));
+    }
+    let key = settings.root_key_file();
+    match settings.key_source() {
+        Err(error) => findings.push(bad("root key", format!("{error:#}"))),
+        Ok(_) if settings.root_key.is_some() => {
+            findings.push(good("root key", "comes from SCRIP_ROOT_KEY"));
+        }
+        Ok(_) if key.parent() == Some(folder) => findings.push(warning(
+            "root key",
+            format!(
+                "{} lies beside the data: whoever copies the directory has both. Set \
+                 keys.root_key_file to a place of its own",
+                key.display()
+            ),
+        )),
+        Ok(_) => findings.push(good("root key", format!("{} can be read", key.display()))),
+    }
+    findings
+}
+
+fn disk(folder: &Path) -> Finding {
+    const LITTLE: u64 = 10;
+    const TOO_LITTLE: u64 = 2;
+    let Ok(it) = statvfs(folder) else {
+        return bad("disk", format!("{} cannot be looked at", folder.display()));
+    };
+    // The width of these differs from system to system.
+    let free = u64::from(it.blocks_available()).saturating_mul(u64::from(it.fragment_size()));
+    let all = u64::from(it.blocks()).saturating_mul(u64::from(it.fragment_size())).max(1);
+    let percent = u128::from(free) * 100 / u128::from(all);
+    let says = format!("{} free ({percent} %)", bytes(free));
+    if percent < u128::from(TOO_LITTLE) {
+        bad("disk", format!("{says}; writes will soon fail"))
+    } else if percent < u128::from(LITTLE) {
+        warning("disk", says)
+    } else {
+        good("disk", says)
+    }
+}
+
+fn swap(settings: &Settings) -> Finding {
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    if swaps.lines().skip(1).all(|it| it.trim().is_empty()) {
+        return good("swap", "there is none, or none is known");
+    }
+    match settings.server.lock_memory {
+        LockMemory::On => good("swap", "there is some; server.lock_memory is on"),
+        LockMemory::Auto | LockMemory::Off => warning(
+            "swap",
+            "there is some, and secrets in memory may be written to it; set server.lock_memory to \
+             on, or turn swap off",
+        ),
+    }
+}
+
+fn transport(settings: &Settings) -> Vec<Finding> {
+    let server = &settings.server;
+    match (&settings.tls.certificate, &settings.tls.key) {
+        (Some(certificate), Some(key)) => vec![match Certificates::load(certificate, key) {
+            Ok(_) => good("tls", "the certificate and its key belong together"),
+            Err(error) => bad("tls", format!("{error:#}")),
+        }],
+        (_, _) if server.listen.ip().is_loopback() => {
+            vec![good("tls", "none, and the listener is for this machine only")]
+        }
+        (_, _) => vec![warning(
+            "tls",
+            format!("none: keys and cards travel in clear to {}", server.listen),
+        )],
+    }
+}
+
+/// What only an open vault tells.
+async fn inside(settings: &Settings, vault: &Vault) -> Vec<Finding> {
+    const LOG_BYTES_MANY: u64 = 512 * 1024 * 1024;
+    const DRIFT_MS: i64 = 5_000;
+    let mut findings = Vec::new();
+    match vault.store.status().await {
+        Err(error) => findings.push(bad("store", format!("{:#}", explain(error.into())))),
+        Ok(status) => {
+            findings.push(good("store", format!("schema {}", status.schema)));
+            let log = status.sizes_bytes.iter().find(|(name, _)| *name == "write_ahead_log");
+            if let Some((_, log)) = log.filter(|(_, it)| *it > LOG_BYTES_MANY) {
+                let says = format!("{} wait to be moved into the database", bytes(*log));
+                findings.push(warning("log", says));
+            }
+            let now = SystemClock.now();
+            findings.push(match status.latest {
+                Some(latest) if latest.unix_ms > now.unix_ms.saturating_add(DRIFT_MS) => bad(
+                    "clock",
+                    format!("it says {now}, but the vault has records of {latest}; set it"),
+                ),
+                _ => good("clock", format!("it says {now}")),
+            });
+        }
+    }
+    let Ok(source) = settings.key_source() else { return findings };
+    match Directory::load(&*vault.store, &*source, None).await {
+        Err(error) => findings.push(bad("canary", format!("{:#}", explain(error)))),
+        Ok(directory) => {
+            findings.push(good("canary", "the root key opens the vault"));
+            if directory.alterations().is_empty() {
+                let count = directory.tenants().len();
+                findings.push(good("policy", format!("{count} tenants, as they were written")));
+            }
+            for it in directory.alterations() {
+                let tenant = it.tenant.map(|it| format!("tenant {it}: ")).unwrap_or_default();
+                let says = format!("{tenant}{}; put the rows back from a backup", it.what);
+                findings.push(bad("policy", says));
+            }
+        }
+    }
+    findings
+}

@@ -1,0 +1,83 @@
+//! What a command says, for a person or for a program.
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) text: String,
+    pub(crate) json: Value,
+}
+
+impl Said {
+    pub(crate) fn new(text: impl Into<String>, json: Value) -> Self {
+        Self { text: text.into(), json }
+    }
+
+    pub(crate) fn print_text(&self) -> anyhow::Result<()> {
+        let mut out = io::stdout().lock();
+        Ok(writeln!(out, "{}", self.text.trim_end())?)
+    }
+
+    pub(crate) fn print_json(&self) -> anyhow::Result<()> {
+        let mut out = io::stdout().lock();
+        Ok(writeln!(out, "{}", self.json)?)
+    }
+}
+
+/// Rows under names, each column as wide as its widest cell.
+pub(crate) fn table<const N: usize>(names: [&str; N], rows: &[[String; N]]) -> String {
+    let names = names.map(str::to_owned);
+    let mut widths = [0; N];
+    for row in rows.iter().chain([&names]) {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut said = String::new();
+    for row in [&names].into_iter().chain(rows) {
+        let mut line = String::new();
+        for (width, cell) in widths.iter().zip(row) {
+            line += &format!("{cell:<width$}  ");
+        }
+        said += line.trim_end();
+        said.push('\n');
+    }
+    said
+}
+
+/// Names and what they have, one line each.
+pub(crate) fn list(rows: &[(&str, String)]) -> String {
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    rows.iter().map(|(name, value)| format!("{name:<width$}  {value}\n")).collect()
+}
+
+/// `12.3 MiB`.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [(u32, &str); 3] = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let unit = UNITS.into_iter().find(|(shift, _)| count >> shift > 0);
+    let Some((shift, name)) = unit else { return format!("{count} B") };
+    let tenths = (u128::from(count) * 10) >> shift;
+    format!("{}.{} {name}", tenths / 10, tenths % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_line_up() {
+        let rows = [["é".to_owned(), "x".to_owned()], ["long".to_owned(), String::new()]];
+        assert_eq!(table(["a", "b"], &rows), "a     b\né     x\nlong\n");
+        assert_eq!(list(&[("a", "1".to_owned()), ("bc", "2".to_owned())]), "a   1\nbc  2\n");
+    }
+
+    #[test]
+    fn sizes() {
+        for (count, expected) in [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB")] {
+            assert_eq!(bytes(count), expected);
+        }
+        assert_eq!(bytes(u64::MAX), "17179869183.9 GiB");
+    }
+}

@@ -1,0 +1,238 @@
+//! `scrip tenant`: create, list, show, delete, and quotas.
+
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use clap::{Subcommand, ValueEnum};
+use scrip_core::{
+    application::Name,
+    operations::{
+        create_tenant::create_tenant, delete_tenant::delete_tenant,
+        update_tenant::set_tenant_quotas,
+    },
+    quota::Quotas,
+    tenant::{Settings, Tenant, TenantKind},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    config::Environment,
+    data::explain,
+    operator::{
+        Operator, Where, mandate,
+        said::{Said, list, table},
+    },
+    wire,
+};
+
+const CREATE_EXAMPLES: &str = "\
+Examples:
+  scrip tenant create Acme
+  scrip tenant create Acme --type production
+
+Then give it an application that can manage the rest over HTTP:
+  scrip application create --tenant Acme --name Admin --type management --all";
+
+const QUOTA_EXAMPLES: &str = "\
+Examples:
+  scrip tenant quota set Acme log_retention=30d tokenize_limit=100
+  scrip tenant quota set Acme rate_limit=200%
+
+Durations are written 90s, 15m, 24h, 30d. A running server obeys within a second.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TenantCommand {
+    /// Create a tenant with keys of its own.
+    #[command(after_help = CREATE_EXAMPLES)]
+    Create {
+        /// What people call it.
+        name: String,
+        /// Test tenants hold no real cards.
+        #[arg(long = "type", value_name = "TYPE", default_value = "test")]
+        kind: Kind,
+        #[command(flatten)]
+        at: Where,
+    },
+    /// List all tenants.
+    List {
+        #[command(flatten)]
+        at: Where,
+    },
+    /// Show one tenant: its settings, its quotas, its applications.
+    Show {
+        /// Its id, or its name.
+        tenant: String,
+        #[command(flatten)]
+        at: Where,
+    },
+    /// Delete a tenant, for good: its keys are destroyed, and nothing of it opens afterwards.
+    Delete {
+        /// Its id, or its name.
+        tenant: String,
+        /// Yes, destroy it.
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        at: Where,
+    },
+    /// What a tenant may use, and how long things are kept for it.
+    #[command(subcommand)]
+    Quota(QuotaCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum QuotaCommand {
+    /// Show the quotas of a tenant.
+    Show {
+        /// Its id, or its name.
+        tenant: String,
+        #[command(flatten)]
+        at: Where,
+    },
+    /// Set some of them.
+    #[command(after_help = QUOTA_EXAMPLES)]
+    Set {
+        /// Its id, or its name.
+        tenant: String,
+        /// Such as `log_retention=30d`.
+        #[arg(required = true, value_name = "NAME=VALUE")]
+        quotas: Vec<String>,
+        #[command(flatten)]
+        at: Where,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    Test,
+    Production,
+}
+
+pub(crate) fn run(command: &TenantCommand, environment: &Environment) -> anyhow::Result<()> {
+    match command {
+        TenantCommand::Create { name, kind, at } => {
+            at.with_vault(environment, async |it| create(it, name, *kind).await)
+        }
+        TenantCommand::List { at } => at.with_vault(environment, async |it| Ok(list_all(it))),
+        TenantCommand::Show { tenant, at } => {
+            at.with_vault(environment, async |it| Ok(show(it.tenant(tenant)?)))
+        }
+        TenantCommand::Delete { tenant, yes, at } => {
+            let sure = if *yes { Sure::Yes } else { Sure::No };
+            at.with_vault(environment, async |it| delete(it, tenant, sure).await)
+        }
+        TenantCommand::Quota(QuotaCommand::Show { tenant, at }) => {
+            at.with_vault(environment, async |it| Ok(quotas(&it.tenant(tenant)?.quotas)))
+        }
+        TenantCommand::Quota(QuotaCommand::Set { tenant, quotas, at }) => {
+            at.with_vault(environment, async |it| set(it, tenant, quotas).await)
+        }
+    }
+}
+
+async fn create(operator: &Operator, name: &str, kind: Kind) -> anyhow::Result<Said> {
+    let kind = match kind {
+        Kind::Test => TenantKind::Test,
+        Kind::Production => TenantKind::Production,
+    };
+    let name = Name::parse(name).map_err(|it| explain(it.into()))?;
+    let (vault, source) = (&operator.vault, &*operator.source);
+    let created = create_tenant(vault, source, name, kind, Settings::default()).await;
+    let id = created.map_err(explain)?;
+    let directory = operator.reload().await?;
+    let tenant = directory.tenant(id).context("the new tenant is not there")?;
+    let text = format!(
+        "created {} tenant {id}\n\nnext: scrip application create --tenant {id} \
+         --name Admin --type management --all\n",
+        kind.as_str()
+    );
+    Ok(Said::new(text, describe(tenant)))
+}
+
+fn describe(tenant: &Tenant) -> Value {
+    let settings = wire::tenant::settings(&tenant.settings);
+    json!({
+        "id": tenant.id.to_string(),
+        "name": tenant.name.as_str(),
+        "type": tenant.kind.as_str(),
+        "settings": settings,
+        "quotas": wire::tenant::quotas_body(&tenant.quotas),
+        "applications": tenant.applications.len(),
+        "created_at": tenant.created.at.to_string(),
+    })
+}
+
+fn list_all(operator: &Operator) -> Said {
+    let tenants = operator.directory.tenants();
+    let row = |it: &&Arc<Tenant>| {
+        [
+            it.id.to_string(),
+            it.kind.as_str().to_owned(),
+            it.applications.len().to_string(),
+            it.created.at.to_string(),
+            it.name.as_str().to_owned(),
+        ]
+    };
+    let rows: Vec<_> = tenants.iter().map(row).collect();
+    let mut text = table(["ID", "TYPE", "APPLICATIONS", "CREATED", "NAME"], &rows);
+    let altered = operator.alterations();
+    for it in &altered {
+        text += &format!("altered from outside, and refused: {it}\n");
+    }
+    let tenants: Vec<_> = tenants.into_iter().map(|it| describe(it)).collect();
+    Said::new(text, json!({ "tenants": tenants, "alterations": altered }))
+}
+
+fn show(tenant: &Tenant) -> Said {
+    let mut rows = vec![
+        ("id", tenant.id.to_string()),
+        ("name", tenant.name.as_str().to_owned()),
+        ("type", tenant.kind.as_str().to_owned()),
+        ("created", tenant.created.at.to_string()),
+        ("applications", tenant.applications.len().to_string()),
+    ];
+    let settings = wire::tenant::settings(&tenant.settings);
+    rows.extend(settings.iter().map(|(name, value)| (*name, value.clone())));
+    rows.extend(tenant.quotas.list());
+    Said::new(list(&rows), describe(tenant))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sure {
+    Yes,
+    No,
+}
+
+async fn delete(operator: &Operator, tenant: &str, sure: Sure) -> anyhow::Result<Said> {
+    let tenant = operator.tenant(tenant)?;
+    let (id, name) = (tenant.id, tenant.name.as_str());
+    if sure == Sure::No {
+        bail!(
+            "this destroys the keys of tenant {id} ({name}) with {} applications, and nothing of \
+             it can be read again. Say --yes if that is meant",
+            tenant.applications.len()
+        );
+    }
+    delete_tenant(&operator.vault, mandate(tenant)).await.map_err(explain)?;
+    let text = format!(
+        "deleted tenant {id}: its keys are destroyed, so none of its tokens opens. A running \
+         server removes what is left of them"
+    );
+    Ok(Said::new(text, json!({ "id": id.to_string(), "deleted": true })))
+}
+
+fn quotas(quotas: &Quotas) -> Said {
+    let body = json!(wire::tenant::quotas_body(quotas));
+    Said::new(list(&quotas.list()), body)
+}
+
+async fn set(operator: &Operator, tenant: &str, pairs: &[String]) -> anyhow::Result<Said> {
+    let tenant = operator.tenant(tenant)?;
+    let mut changed = tenant.quotas;
+    for pair in pairs {
+        let (name, value) = pair.split_once('=').context("a quota is set by NAME=VALUE")?;
+        changed.set(name, value).map_err(|it| explain(it.into()))?;
+    }
+    let record = set_tenant_quotas(&operator.vault, mandate(tenant), changed).await;
+    Ok(quotas(&record.map_err(explain)?.quotas))
+}
