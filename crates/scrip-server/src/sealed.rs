@@ -5,12 +5,17 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use axum::{Router, extract::Request, routing::get};
 use scrip_core::directory::Directory;
 use scrip_seal::KeySource;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::{
     app::App,
     data::explain,
-    http::{probes, problem::Problem, trace},
+    http::{
+        pipeline::{DISCARD_DEADLINE, discard},
+        probes,
+        problem::Problem,
+        trace,
+    },
 };
 
 const PAUSE_FIRST: Duration = Duration::from_millis(250);
@@ -18,7 +23,12 @@ const PAUSE_MOST: Duration = Duration::from_secs(5);
 
 /// The process answers that it lives; every other path, known or not, is 503.
 pub(crate) fn router() -> Router {
-    let sealed = async |request: Request| Problem::Sealed.response(&trace::of(&request));
+    let sealed = async |request: Request| {
+        let trace = trace::of(&request);
+        // A client that is still writing would meet a closed connection, not the answer.
+        drop(timeout(DISCARD_DEADLINE, discard(&mut request.into_body())).await);
+        Problem::Sealed.response(&trace)
+    };
     Router::new()
         .route("/healthz", get(probes::healthz))
         .fallback(sealed)

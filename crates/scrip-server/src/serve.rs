@@ -184,12 +184,17 @@ impl Front {
     ) {
         let mut connection = pin!(connection);
         tokio::select! {
-            _ = connection.as_mut() => return,
-            _ = draining.changed() => (),
-            () = idle => (),
+            _ = connection.as_mut() => (),
+            _ = draining.changed() => {
+                // The server waits for all of them together, up to its deadline.
+                connection.as_mut().graceful_shutdown();
+                drop(connection.await);
+            }
+            () = idle => {
+                connection.as_mut().graceful_shutdown();
+                drop(timeout(self.app.limits.drain_deadline, connection).await);
+            }
         }
-        connection.as_mut().graceful_shutdown();
-        drop(timeout(self.app.limits.drain_deadline, connection).await);
     }
 }
 

@@ -248,11 +248,11 @@ async fn read_body(body: &mut Body, bytes_max: usize) -> Result<Bytes, Problem> 
     Ok(if whole.is_empty() { first } else { whole.into() })
 }
 
-const DISCARD_DEADLINE: Duration = Duration::from_secs(5);
+pub(crate) const DISCARD_DEADLINE: Duration = Duration::from_secs(5);
 const DISCARD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Reads what is left and keeps nothing of it, up to a bound.
-async fn discard(body: &mut Body) {
+pub(crate) async fn discard(body: &mut Body) {
     let mut bytes = 0_usize;
     while let Some(Ok(frame)) = body.frame().await {
         bytes = bytes.saturating_add(frame.data_ref().map_or(0, Bytes::len));

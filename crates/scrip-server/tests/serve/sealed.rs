@@ -2,6 +2,8 @@
 
 use std::{
     fs::{self, Permissions},
+    io::{Read, Write},
+    net::TcpStream,
     os::unix::fs::PermissionsExt,
     thread::sleep,
     time::Duration,
@@ -32,6 +34,22 @@ fn is_sealed(server: &Running) {
         assert_eq!(reply.kind, "application/problem+json");
         assert!(reply.retry_after.is_some(), "{method} {path}");
     }
+}
+
+/// A client that writes its whole body before it listens gets the answer too.
+#[track_caller]
+fn answers_after_a_body(server: &Running) {
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    let head = "POST /tokens HTTP/1.1\r\nHost: localhost\r\nContent-Length: 300000\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    sleep(Duration::from_millis(200));
+    stream.write_all(&[b' '; 300_000]).expect("it is still read");
+    let next = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(next.as_bytes()).expect("it is still read");
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).expect("it is answered");
+    assert!(answers.starts_with("HTTP/1.1 503"), "{answers}");
+    assert!(answers.contains("HTTP/1.1 200"), "{answers}");
 }
 
 #[track_caller]
@@ -99,6 +117,7 @@ fn an_empty_vault_stays_sealed_and_gets_no_key() {
     let mut server = house.serve();
     house.logged("run: scrip init");
     is_sealed(&server);
+    answers_after_a_body(&server);
     assert!(!house.data().join("root.key").exists());
     // A sealed server stops like any other.
     terminate(&server.child);
