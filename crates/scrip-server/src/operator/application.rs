@@ -150,10 +150,10 @@ fn rights(arguments: &CreateArguments, kind: ApplicationKind) -> anyhow::Result<
 }
 
 fn spoken(problem: Problem) -> anyhow::Error {
-    match problem {
-        Problem::Failed(error) => explain(error),
-        other => anyhow::anyhow!("{}", other.detail()),
+    if let Problem::Failed(error) = problem {
+        return explain(error);
     }
+    anyhow::anyhow!("{}", problem.detail())
 }
 
 /// A rendered body, once more as a value.

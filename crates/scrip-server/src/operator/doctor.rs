@@ -129,13 +129,13 @@ fn files(settings: &Settings) -> Vec<Finding> {
     findings
 }
 
+#[expect(clippy::useless_conversion, reason = "the width of these differs by system")]
 fn disk(folder: &Path) -> Finding {
     const LITTLE: u64 = 10;
     const TOO_LITTLE: u64 = 2;
     let Ok(it) = statvfs(folder) else {
         return bad("disk", format!("{} cannot be looked at", folder.display()));
     };
-    // The width of these differs from system to system.
     let free = u64::from(it.blocks_available()).saturating_mul(u64::from(it.fragment_size()));
     let all = u64::from(it.blocks()).saturating_mul(u64::from(it.fragment_size())).max(1);
     let percent = u128::from(free) * 100 / u128::from(all);

@@ -10,6 +10,7 @@ mod control;
 mod house;
 #[cfg(target_os = "linux")]
 mod hygiene;
+mod operator;
 mod sealed;
 mod settings;
 #[path = "../support/stop.rs"]

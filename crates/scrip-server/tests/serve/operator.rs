@@ -1,0 +1,293 @@
+//! The operator's commands, alone and beside a running server.
+
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::PermissionsExt,
+    process::{Output, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::house::{House, Running};
+
+/// What a command says with `--json`.
+#[track_caller]
+fn json(house: &House, arguments: &[&str]) -> Value {
+    let output = house.run(&[arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[track_caller]
+fn text(house: &House, arguments: &[&str]) -> String {
+    let output = house.run(arguments);
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn said(value: &Value) -> String {
+    value.as_str().expect("text").to_owned()
+}
+
+/// A vault with a tenant and an application that may do all that its type can.
+fn with_application(kind: &str) -> (House, Value, Value) {
+    let house = House::founded();
+    let tenant = json(&house, &["tenant", "create", "Acme"]);
+    let create = ["application", "create", "--tenant", "Acme", "--name", "A", "--type", kind];
+    let application = json(&house, &[&create[..], &["--all"]].concat());
+    (house, tenant, application)
+}
+
+fn import(house: &House, application: &str, key: &str) -> Output {
+    let mut command = house.command(&["key", "import", application, "--json"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it runs");
+    child.stdin.take().unwrap().write_all(key.as_bytes()).unwrap();
+    child.wait_with_output().expect("it ran")
+}
+
+/// The answer to a question with a key, once the server has opened.
+fn status(server: &Running, path: &str, key: &str) -> u16 {
+    let config = ureq::Agent::config_builder().http_status_as_error(false).build();
+    let agent: ureq::Agent = config.into();
+    let asked = agent.get(format!("{}{path}", server.url)).header("BT-API-KEY", key).call();
+    asked.expect("an answer").status().as_u16()
+}
+
+fn opened(house: &House) -> Running {
+    let server = house.serve();
+    house.logged("the vault is open");
+    server
+}
+
+/// Whether that becomes the answer within a second.
+#[track_caller]
+fn soon(server: &Running, path: &str, key: &str, expected: u16) {
+    let deadline = Instant::now() + Duration::from_secs(1);
+    while status(server, path, key) != expected {
+        assert!(Instant::now() < deadline, "{expected} did not come within a second");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn tenants_are_made_shown_and_deleted() {
+    let house = House::founded();
+    let acme = json(&house, &["tenant", "create", "Acme"]);
+    let bank = json(&house, &["tenant", "create", "Bank", "--type", "production"]);
+    assert_eq!((&acme["type"], &bank["type"]), (&"test".into(), &"production".into()));
+    assert_eq!(bank["quotas"]["threeds_access"], false);
+    assert_eq!(json(&house, &["tenant", "list"])["tenants"], serde_json::json!([acme, bank]));
+    assert!(text(&house, &["tenant", "list"]).contains("Bank"));
+    assert_eq!(json(&house, &["tenant", "show", &said(&acme["id"])]), acme);
+    assert!(text(&house, &["tenant", "show", "Acme"]).contains("log_retention"));
+
+    house.refused(&["tenant", "show", "Nobody"], "there is no tenant of that name");
+    json(&house, &["tenant", "create", "Bank"]);
+    house.refused(&["tenant", "show", "Bank"], "several tenants have that name");
+    house.refused(&["tenant", "create", " "], "name must have 1 to 200 characters");
+    house.refused(&["tenant", "delete", "Acme"], "Say --yes");
+    assert_eq!(json(&house, &["tenant", "show", "Acme"]), acme);
+    assert_eq!(json(&house, &["tenant", "delete", "Acme", "--yes"])["deleted"], true);
+    house.refused(&["tenant", "show", "Acme"], "there is no tenant");
+    house.refused(&["tenant", "delete", &said(&acme["id"]), "--yes"], "there is no tenant");
+}
+
+#[test]
+fn quotas_are_set_together_or_not_at_all() {
+    let house = House::founded();
+    json(&house, &["tenant", "create", "Acme"]);
+    let set = ["tenant", "quota", "set", "Acme"];
+    let some = json(&house, &[&set[..], &["log_retention=30d", "rate_limit=200%"]].concat());
+    assert_eq!(
+        (&some["log_retention_seconds"], &some["rate_limit"]),
+        (&2_592_000.into(), &"200%".into())
+    );
+    house.refused(
+        &[&set[..], &["tokenize_limit=9", "cvc_retention=2d"]].concat(),
+        "cvc_retention must",
+    );
+    house.refused(&[&set[..], &["tokenize_limit"]].concat(), "NAME=VALUE");
+    house.refused(&[&set[..], &["speed=9"]].concat(), "quota must be");
+    assert_eq!(json(&house, &["tenant", "quota", "show", "Acme"]), some);
+}
+
+#[test]
+fn applications_have_the_rights_that_were_said() {
+    let house = House::founded();
+    json(&house, &["tenant", "create", "Acme"]);
+    let create = ["application", "create", "--tenant", "Acme", "--name", "A", "--type"];
+    let with = |more: &[&'static str]| [&create[..], more].concat();
+    let rule = r#"{"container":"/pci/","transform":"mask","permissions":["token:read"]}"#;
+    let made = json(&house, &with(&["private", "--permission", "token:create", "--rule", rule]));
+    assert_eq!(made["permissions"], serde_json::json!(["token:create"]));
+    assert_eq!(made["rules"][0]["container"], "/pci/");
+    assert!(said(&made["key"]).starts_with("key_test_us_pvt_"));
+    let keyless = json(&house, &with(&["public", "--all", "--no-key"]));
+    assert_eq!((keyless.get("key"), &keyless["keys"]), (None, &serde_json::json!([])));
+    let listed = json(&house, &["application", "list", "--tenant", "Acme"]);
+    assert_eq!(listed["applications"].as_array().unwrap().len(), 2);
+    assert!(listed["applications"][0].get("key").is_none(), "shown once");
+
+    house.refused(&with(&["private"]), "permissions must not be empty");
+    house.refused(&with(&["public", "--permission", "token:read"]), "cannot hold");
+    house.refused(&with(&["private", "--permission", "token:fly"]), "is not a permission");
+    house.refused(&with(&["private", "--rule", "{}"]), "rules[0].container is required");
+    house.refused(&with(&["private", "--rule", "4242"]), "rules[0] must be an object");
+    let id = said(&keyless["id"]);
+    json(&house, &["application", "delete", &id]);
+    house.refused(&["application", "delete", &id], "there is no application");
+}
+
+#[test]
+fn a_running_server_obeys_within_a_second() {
+    let (house, _, application) = with_application("private");
+    let server = opened(&house);
+    let (id, key) = (said(&application["id"]), said(&application["key"]));
+    assert_eq!(status(&server, "/tokens/none", &key), 404);
+
+    let second = json(&house, &["key", "create", &id]);
+    soon(&server, "/tokens/none", &said(&second["key"]), 404);
+    json(&house, &["key", "delete", &said(&second["id"])]);
+    soon(&server, "/tokens/none", &said(&second["key"]), 401);
+    assert_eq!(status(&server, "/tokens/none", &key), 404, "the other key goes on");
+
+    let legacy = "key_pvt_0123456789abcdefghij";
+    let imported = import(&house, &id, &format!("{legacy}\n"));
+    let imported: Value = serde_json::from_slice(&imported.stdout).expect("JSON");
+    assert_eq!(imported["legacy"], true);
+    soon(&server, "/tokens/none", legacy, 404);
+    let again = import(&house, &id, legacy);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("in use"), "{again:?}");
+    let short = import(&house, &id, "short");
+    assert!(String::from_utf8_lossy(&short.stderr).contains("20 to 256"), "{short:?}");
+
+    json(&house, &["application", "delete", &id]);
+    soon(&server, "/tokens/none", &key, 401);
+    soon(&server, "/tokens/none", legacy, 401);
+    let listed = json(&house, &["tenant", "list"]);
+    assert_eq!(listed["alterations"], serde_json::json!([]));
+}
+
+#[test]
+fn a_tenant_made_and_deleted_beside_a_server() {
+    let house = House::founded();
+    let server = opened(&house);
+    json(&house, &["tenant", "create", "Acme"]);
+    let create = ["application", "create", "--tenant", "Acme", "--name", "A", "--type"];
+    let management = json(&house, &[&create[..], &["management", "--all"]].concat());
+    let key = said(&management["key"]);
+    soon(&server, "/tenants/self", &key, 200);
+    json(&house, &["tenant", "quota", "set", "Acme", "tokenize_limit=77"]);
+    sleep(Duration::from_secs(1));
+    let agent = ureq::Agent::new_with_defaults();
+    let asked = agent.get(format!("{}/tenants/self/quotas", server.url)).header("BT-API-KEY", &key);
+    let quotas = asked.call().unwrap().into_body().read_to_string().unwrap();
+    assert!(quotas.contains("\"tokenize_limit\":77"), "{quotas}");
+    json(&house, &["tenant", "delete", "Acme", "--yes"]);
+    soon(&server, "/tenants/self", &key, 401);
+}
+
+#[test]
+fn status_tells_what_there_is() {
+    let (house, ..) = with_application("private");
+    let alone = json(&house, &["status"]);
+    assert_eq!(alone["counts"]["applications"], 1);
+    assert_eq!(alone["key_versions"], serde_json::json!([{"version": 1, "tenants": 1}]));
+    assert!(alone["schema"].is_number() && alone["sizes_bytes"]["database"].is_number());
+    assert_eq!(alone["server"], Value::Null);
+    let server = opened(&house);
+    let served = json(&house, &["status"]);
+    assert_eq!(served["server"]["pid"], server.child.id());
+    assert_eq!(served["server"]["queue"], 0);
+    assert!(text(&house, &["status"]).contains("writes that wait"));
+    house.refused(&["status", "--data-dir", "nowhere"], "there is no data directory nowhere");
+}
+
+/// The verdicts of one check.
+fn verdicts(report: &Value, check: &str) -> Vec<String> {
+    let checks = report["checks"].as_array().expect("checks");
+    checks.iter().filter(|it| it["check"] == check).map(|it| said(&it["verdict"])).collect()
+}
+
+/// The doctor's report, whatever it found.
+fn examined(house: &House) -> (bool, Value) {
+    let output = house.run(&["doctor", "--json"]);
+    let report = serde_json::from_slice(&output.stdout).expect("JSON");
+    (output.status.success(), report)
+}
+
+#[test]
+fn the_doctor_finds_what_is_wrong() {
+    let (house, ..) = with_application("private");
+    let (well, report) = examined(&house);
+    assert!(well, "{report}");
+    assert_eq!(verdicts(&report, "root key"), ["warning"], "it lies beside the data");
+    assert_eq!(verdicts(&report, "policy"), ["good"]);
+
+    let database = house.data().join("scrip.db");
+    let mode = |mode| fs::set_permissions(&database, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o644);
+    let (well, report) = examined(&house);
+    assert_eq!((well, verdicts(&report, "permissions")), (false, vec!["bad".to_owned()]));
+    mode(0o600);
+
+    let connection = rusqlite::Connection::open(&database).unwrap();
+    let alter = |sql: &str| assert_eq!(connection.execute(sql, []).unwrap(), 1, "{sql}");
+    alter("UPDATE applications SET name = 'altered'");
+    let (well, report) = examined(&house);
+    assert_eq!((well, verdicts(&report, "policy")), (false, vec!["bad".to_owned()]));
+    let refused = house.run(&["key", "create", "00000000-0000-0000-0000-000000000000"]);
+    assert!(!refused.status.success());
+    alter("UPDATE applications SET name = 'A'");
+    assert!(examined(&house).0);
+
+    alter("UPDATE audit SET at = at + 3600000 WHERE seq = (SELECT max(seq) FROM audit)");
+    let (well, report) = examined(&house);
+    assert_eq!((well, verdicts(&report, "clock")), (false, vec!["bad".to_owned()]));
+    alter("UPDATE audit SET at = at - 3600000 WHERE seq = (SELECT max(seq) FROM audit)");
+
+    fs::remove_file(house.data().join("root.key")).unwrap();
+    let (well, report) = examined(&house);
+    assert_eq!((well, verdicts(&report, "root key")), (false, vec!["bad".to_owned()]));
+}
+
+#[test]
+fn what_was_altered_is_reported_and_not_obeyed() {
+    let (house, tenant, application) = with_application("private");
+    let server = opened(&house);
+    let key = said(&application["key"]);
+    assert_eq!(status(&server, "/tokens/none", &key), 404);
+    let connection = rusqlite::Connection::open(house.data().join("scrip.db")).unwrap();
+    connection.busy_timeout(Duration::from_secs(5)).unwrap();
+    // Whoever can write here can raise the version too, and so make the server look.
+    let alter = |sql: &str| {
+        connection.execute(sql, []).unwrap();
+        connection.execute("UPDATE directory_state SET version = version + 1", []).unwrap();
+    };
+    alter("UPDATE applications SET kind = 'management'");
+    house.logged("policy was altered from outside");
+    assert!(house.log().contains(&said(&tenant["id"])));
+    soon(&server, "/tokens/none", &key, 503);
+    alter("UPDATE applications SET kind = 'private'");
+    soon(&server, "/tokens/none", &key, 404);
+    house.logged("policy is as it was written again");
+}
+
+#[test]
+fn help_teaches() {
+    let house = House::new();
+    for (arguments, expected) in [
+        (&["--help"][..], "scrip doctor"),
+        (&["tenant", "create", "--help"], "scrip application create"),
+        (&["application", "create", "--help"], "--rule"),
+        (&["key", "import", "--help"], "standard input"),
+        (&["tenant", "quota", "set", "--help"], "log_retention=30d"),
+        (&["completions", "bash"], "_scrip"),
+    ] {
+        assert!(text(&house, arguments).contains(expected), "{arguments:?}");
+    }
+}
