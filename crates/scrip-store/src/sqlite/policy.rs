@@ -47,14 +47,21 @@ pub(super) fn change_policy(
     tenant: TenantId,
     decide: DecidePolicy,
 ) -> Result<Result<(), Error>, StoreError> {
-    let Some(records) = load_policy(connection, tenant)? else { return Ok(Err(Error::NotFound)) };
+    let records = match load_policy(connection, tenant) {
+        Ok(Some(records)) => records,
+        Ok(None) => return Ok(Err(Error::NotFound)),
+        Err(StoreError::Corrupt(what)) => return Ok(Err(Error::Unavailable(what.into()))),
+        Err(error @ (StoreError::Busy | StoreError::Unavailable(_))) => return Err(error),
+    };
     let PolicyEdit { writes, seal, written } = match decide(records) {
         Ok(edit) => edit,
         Err(error) => return Ok(Err(error)),
     };
     // Before anything is written, for what returns an error here is not taken back.
-    if writes.iter().any(|it| is_taken(connection, it).unwrap_or(true)) {
-        return Ok(Err(Error::Conflict { reason: "this key is in use" }));
+    for write in &writes {
+        if is_taken(connection, write)? {
+            return Ok(Err(Error::Conflict { reason: "this key is in use" }));
+        }
     }
     for write in &writes {
         apply(connection, tenant, write)?;
