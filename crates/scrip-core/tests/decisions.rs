@@ -280,8 +280,7 @@ fn every_decision_is_the_one_that_the_rules_say() {
         let seed = SEED + u64::try_from(round).unwrap();
         let mut chance = Chance(seed);
         let session = chance.below(2) == 0;
-        let asker =
-            Asker { own: chance.held(session), bound: session.then(|| chance.held(false)) };
+        let asker = Asker { own: chance.held(session), bound: session.then(|| chance.held(false)) };
         let caller = caller(&tenant, &asker);
         for _ in 0..QUESTIONS_EACH {
             let permission = chance.of(PERMISSIONS);

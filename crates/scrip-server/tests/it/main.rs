@@ -8,6 +8,9 @@
 )]
 
 mod access;
+mod authority;
+mod calls;
+mod coverage;
 mod create_token;
 mod deduplication;
 mod delete_token;
