@@ -8,6 +8,9 @@
 )]
 
 mod access;
+mod access_sessions;
+mod api_keys;
+mod applications;
 mod authority;
 mod calls;
 mod coverage;
@@ -16,7 +19,12 @@ mod deduplication;
 mod delete_token;
 mod get_token;
 mod idempotency;
+mod list_applications;
+mod permissions;
 mod pipeline;
+mod replays;
 mod server;
+mod session_rights;
 mod silence;
+mod tenant;
 mod update_token;
