@@ -1,9 +1,11 @@
 //! API keys: several for one application, each shown once and gone when it is deleted.
 
+use std::time::Duration;
+
 use scrip_core::tenant::Settings;
 use serde_json::{Value, json};
 
-use crate::server::{ACME, Reply, SHARED, text};
+use crate::server::{ACME, Reply, SHARED, Server, text};
 
 /// The path of an application's keys, and its first key.
 fn application() -> (String, Value) {
@@ -71,6 +73,27 @@ fn a_list_is_an_array_or_a_page() {
     list("?page=0").invalid("page");
     list("?size=101").invalid("size");
     assert!(!list("?page=1").text.contains("key_test_"));
+}
+
+#[test]
+fn the_oldest_first() {
+    let server = Server::start();
+    let keys = server.tenant(Settings::default());
+    let body = json!({"name": "keys", "type": "private", "permissions": ["token:read"]});
+    let made = server.post(&keys.management, "/applications", &body).is(201);
+    let application = format!("/applications/{}", text(&made, "id"));
+    let path = format!("{application}/keys");
+    let mut ids = vec![text(&made["keys"][0], "id")];
+    for _ in 0..4 {
+        server.clock.advance(Duration::from_secs(1));
+        ids.push(text(&server.ask("POST", &path).key(&keys.management).send().is(201), "id"));
+    }
+    let found = server.fetch(&keys.management, &application).is(200);
+    let listed = server.fetch(&keys.management, &path).is(200);
+    for keys in [&found["keys"], &listed] {
+        let found: Vec<_> = keys.as_array().unwrap().iter().map(|it| text(it, "id")).collect();
+        assert_eq!(found, ids);
+    }
 }
 
 #[test]

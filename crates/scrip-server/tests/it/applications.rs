@@ -110,6 +110,8 @@ fn rule(name: &str, value: Value) -> Value {
 fn refused_rights() -> Vec<(&'static str, Value, &'static str)> {
     let long = "x".repeat(501);
     let id_is = json!([{"attribute": "id", "operator": "equals", "value": "x"}]);
+    let mut conditional = rule("conditions", id_is.clone())[0].clone();
+    conditional["container"] = Value::Null;
     let right = rule("priority", json!(1))[0].clone();
     let wrong = rule("transform", json!("show"))[0].clone();
     vec![
@@ -135,6 +137,7 @@ fn refused_rights() -> Vec<(&'static str, Value, &'static str)> {
         ("rules", rule("container", json!("")), "rules[0].container"),
         ("rules", rule("container", json!(["/a/"])), "rules[0].container"),
         ("rules", rule("conditions", id_is), "rules[0].conditions"),
+        ("rules", json!([conditional]), "rules[0].conditions"),
         ("rules", rule("transform", Value::Null), "rules[0].transform"),
         ("rules", rule("transform", json!("Reveal")), "rules[0].transform"),
         ("rules", rule("transform", json!(1)), "rules[0].transform"),

@@ -103,6 +103,7 @@ fn a_repeated_answer_shows_the_same_key_and_it_works() {
     let authorized = [calls[5].once("lent"), calls[5].once("lent")];
     for reply in &authorized {
         assert_eq!((reply.status, reply.text.as_str()), (204, ""));
+        assert!(!reply.headers.contains_key("content-type"), "there is no content");
     }
     calls[5].once("lent-again").refused(409, "used before");
 }

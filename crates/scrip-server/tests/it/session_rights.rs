@@ -193,3 +193,41 @@ fn a_lent_condition_is_bounded_where_the_token_is() {
     assert_eq!(SHARED.get(&session(&bound), &bound).is(200)["data"], MASKED);
     SHARED.get(&session(&outside), &outside).refused(403, "token:read");
 }
+
+#[test]
+fn a_condition_is_measured_where_it_reaches() {
+    let (_, key) = authorizer(&json!([
+        {"container": "/m/n/", "transform": "mask", "permissions": ["token:read"], "priority": 0},
+        rule("/m/", "reveal", &["token:read"]),
+    ]));
+    let at = |operator: &str, value: &str| json!({"attribute": "container", "operator": operator, "value": value});
+    let (equals, below, root) =
+        (at("equals", "/m/"), at("starts_with", "/m/"), at("starts_with", "/"));
+    for (all, status) in [
+        (json!([equals]), 204),
+        (json!([root, equals]), 204),
+        (json!([below]), 403),
+        (json!([root]), 403),
+        (json!([at("equals", "/m/n/")]), 403),
+        (json!([at("starts_with", "/m/o/")]), 204),
+    ] {
+        let (_, reply) = lend(&key, conditions(&all, &["token:read"]));
+        assert_eq!(reply.status, status, "{all}: {}", reply.text);
+    }
+}
+
+#[test]
+fn the_replay_of_a_token_that_was_found_knows_its_id() {
+    let body = json!({"type": "token", "data": "found by a session", "deduplicate_token": true});
+    let id = text(&SHARED.created(&ACME.private, &body), "id");
+    let by_id = json!({
+        "conditions": [{"attribute": "id", "operator": "equals", "value": id}],
+        "transform": "reveal", "permissions": ["token:read"],
+    });
+    let rules = json!([rule("/", "reveal", &["token:create"]), by_id]);
+    let session = lent(&ACME.private, json!({"rules": rules}));
+    let create = || SHARED.ask("POST", "/tokens").key(&session).once("found").json(&body).send();
+    let first = create().is(201);
+    assert_eq!((&first["id"], &first["data"]), (&json!(id), &body["data"]));
+    assert_eq!(create().is(201), first);
+}
