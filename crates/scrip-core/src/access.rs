@@ -76,6 +76,23 @@ impl Reach {
             Self::Conditions(conditions) => conditions.iter().all(|it| it.holds(container, id)),
         }
     }
+
+    /// Whether some token in this container is within reach, whatever its id.
+    pub(crate) fn may_cover(&self, container: &Container) -> bool {
+        let may = |it: &Condition| it.container().is_none() || it.holds(container, None);
+        match self {
+            Self::Container(reach) => reach.covers(container),
+            Self::Conditions(conditions) => conditions.iter().all(may),
+        }
+    }
+
+    /// The containers that it names.
+    pub(crate) fn containers(&self) -> Vec<&Container> {
+        match self {
+            Self::Container(container) => vec![container],
+            Self::Conditions(all) => all.iter().filter_map(Condition::container).collect(),
+        }
+    }
 }
 
 impl Condition {
@@ -108,6 +125,13 @@ impl Condition {
             Self::IdStartsWith(value) => ("id", "starts_with", value),
             Self::ContainerIs(value) => ("container", "equals", value.as_str()),
             Self::ContainerStartsWith(value) => ("container", "starts_with", value.as_str()),
+        }
+    }
+
+    fn container(&self) -> Option<&Container> {
+        match self {
+            Self::ContainerIs(at) | Self::ContainerStartsWith(at) => Some(at),
+            Self::IdIs(_) | Self::IdStartsWith(_) => None,
         }
     }
 

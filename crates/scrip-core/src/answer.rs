@@ -69,6 +69,9 @@ struct Head {
     /// The token, for a session whose rules may be about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     id: Option<String>,
+    /// Likewise the one that was found and is shown by `also`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    also_id: Option<String>,
     body: String,
 }
 
@@ -109,12 +112,14 @@ fn seal_answer(
     let shown = written.token.detail.as_ref().map(|it| &it.shown);
     // A token that was there already is shown by the right to read it.
     let also = (written.deduplicated.is_some() && shown.is_some()).then_some(Permission::TokenRead);
+    let also_id = also.and(permit.caller().session()).map(|_| written.token.id.as_str().to_owned());
     let head = Head {
         status: rendered.status,
         permission: Some(permit.permission().as_str().to_owned()),
         also: also.map(|it| it.as_str().to_owned()),
         containers: Some(permit.containers().text()),
         id: permit.id().map(|it| it.as_str().to_owned()),
+        also_id,
         body: rendered.body,
     };
     let seal = |part, bytes: Vec<u8>| {
@@ -147,7 +152,8 @@ pub(crate) fn seal_plain_answer(
         Needs::Key | Needs::Kind(_) => None,
     };
     let Rendered { status, body } = rendered;
-    let head = Head { status, permission, also: None, containers: None, id: None, body };
+    let (also, also_id, containers, id) = (None, None, None, None);
+    let head = Head { status, permission, also, containers, id, also_id, body };
     let place = place(caller, "head", &digest, now);
     let head = Secret::new(json_bytes(&head)?);
     let head = caller.tenant().keys.seal(Purpose::Answer, &place, &head);
@@ -174,17 +180,17 @@ pub(crate) fn open_answer(caller: &Caller, answer: &StoredAnswer) -> Result<Repl
         }
     };
     let containers = Containers::parse(containers.split(',')).map_err(|_| unreadable())?;
-    let id = head.id.as_deref().map(TokenId::parse).transpose().map_err(|_| unreadable())?;
-    let allowed = |permission: Permission| -> Result<Transform, Error> {
+    let id = |it: Option<&str>| it.map(TokenId::parse).transpose().map_err(|_| unreadable());
+    let allowed = |permission: Permission, id: Option<TokenId>| -> Result<Transform, Error> {
         let subject = |containers| Subject { containers, id: id.as_ref() };
         let then = caller.permit(permission, subject(&containers))?.transform();
         // The token may have moved since: what its caller sees there counts too.
         let moved = answer.containers.as_ref().map(|it| caller.permit(permission, subject(it)));
         Ok(moved.transpose()?.map_or(then, |it| it.transform().min(then)))
     };
-    let mut now = allowed(asked)?;
+    let mut now = allowed(asked, id(head.id.as_deref())?)?;
     if let Some(also) = &head.also {
-        now = now.min(allowed(permission(also)?)?);
+        now = now.min(allowed(permission(also)?, id(head.also_id.as_deref())?)?);
     }
 
     let data = match &answer.data {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    access::{AccessPolicy, AccessRule, Condition, Reach},
+    access::{AccessPolicy, AccessRule, Reach},
     access_session::AccessSessionId,
     container::Container,
     id::{ApplicationId, TokenId},
@@ -128,31 +128,18 @@ impl Principal {
         })
     }
 
-    /// The least that is seen by a permission anywhere within a reach.
+    /// The least that is seen by a permission anywhere within a reach. Decisions change only where
+    /// a container is named, so those are the places to ask about.
     fn least(&self, permission: Permission, reach: &Reach) -> Option<Transform> {
         let own = || self.rules.iter().filter(|it| it.permissions.has(permission));
-        let below = match reach {
-            Reach::Container(container) => Some(container),
-            Reach::Conditions(conditions) => conditions.iter().find_map(|it| match it {
-                Condition::ContainerIs(at) | Condition::ContainerStartsWith(at) => Some(at),
-                Condition::IdIs(_) | Condition::IdStartsWith(_) => None,
-            }),
-        };
+        let named = reach.containers();
         // Where the tokens are that an id names is not known here.
-        let Some(below) = below else { return own().map(|it| it.transform).max() };
-        let mut least = None;
-        for grant in own() {
-            let Reach::Container(at) = &grant.reach else { continue };
-            if at.covers(below) {
-                return Some(
-                    least.map_or(grant.transform, |it: Transform| it.min(grant.transform)),
-                );
-            }
-            if below.covers(at) {
-                least = Some(least.map_or(grant.transform, |it| it.min(grant.transform)));
-            }
+        if named.is_empty() {
+            return own().map(|it| it.transform).max();
         }
-        None
+        let places = named.into_iter().chain(own().flat_map(|it| it.reach.containers()));
+        let within = places.filter(|it| reach.may_cover(it));
+        within.map(|it| self.decide(permission, it, None)).min().flatten()
     }
 }
 

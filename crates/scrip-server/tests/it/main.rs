@@ -8,12 +8,23 @@
 )]
 
 mod access;
+mod access_sessions;
+mod api_keys;
+mod applications;
+mod authority;
+mod calls;
+mod coverage;
 mod create_token;
 mod deduplication;
 mod delete_token;
 mod get_token;
 mod idempotency;
+mod list_applications;
+mod permissions;
 mod pipeline;
+mod replays;
 mod server;
+mod session_rights;
 mod silence;
+mod tenant;
 mod update_token;

@@ -202,6 +202,22 @@ impl Server {
         self.ask("PATCH", &format!("/tokens/{id}")).key(key).patch(body).send()
     }
 
+    pub(crate) fn fetch(&self, key: &str, path: &str) -> Reply {
+        self.ask("GET", path).key(key).send()
+    }
+
+    pub(crate) fn post(&self, key: &str, path: &str, body: &Value) -> Reply {
+        self.ask("POST", path).key(key).json(body).send()
+    }
+
+    pub(crate) fn put(&self, key: &str, path: &str, body: &Value) -> Reply {
+        self.ask("PUT", path).key(key).json(body).send()
+    }
+
+    pub(crate) fn remove(&self, key: &str, path: &str) -> Reply {
+        self.ask("DELETE", path).key(key).send()
+    }
+
     /// Bytes as they are, and what comes back until the server closes or a second is over.
     pub(crate) fn raw(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
@@ -278,6 +294,28 @@ impl Reply {
         serde_json::from_str(&self.text).expect(&self.text)
     }
 
+    /// An answer with this status; its body.
+    #[track_caller]
+    pub(crate) fn is(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text);
+        if self.text.is_empty() { Value::Null } else { self.json() }
+    }
+
+    /// A 400 whose list of errors has this attribute.
+    #[track_caller]
+    pub(crate) fn invalid(&self, attribute: &str) {
+        self.refused(400, attribute);
+        assert!(self.json()["errors"].get(attribute).is_some(), "{attribute}: {}", self.text);
+    }
+
+    /// What can be compared with the body of another problem.
+    #[track_caller]
+    pub(crate) fn without_trace(&self) -> Value {
+        let mut body = self.json();
+        assert!(body.as_object_mut().unwrap().remove("instance").is_some());
+        body
+    }
+
     /// A problem with this status that names this attribute.
     #[track_caller]
     pub(crate) fn refused(&self, status: u16, attribute: &str) {
@@ -290,6 +328,12 @@ impl Reply {
             || body["detail"].as_str().unwrap().contains(attribute);
         assert!(named, "{attribute} is not named in {}", self.text);
     }
+}
+
+/// A text of a body that has to be there, such as an id.
+#[track_caller]
+pub(crate) fn text(body: &Value, name: &str) -> String {
+    body[name].as_str().expect(name).to_owned()
 }
 
 /// A card number that no other test has.

@@ -1,0 +1,151 @@
+//! How every operation is called: a row for each, on things that are there to be touched.
+
+use std::collections::BTreeSet;
+
+use scrip_core::{
+    audit::Operation,
+    permission::{ApplicationKind, Permission},
+    tenant::Settings,
+};
+use scrip_server::http::{RouteSummary, routes};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::server::{Keys, Reply, Server};
+
+/// The body of each operation; nothing where there is none.
+type Body = fn(&World<'_>) -> Option<Value>;
+
+#[rustfmt::skip]
+const ROWS: &[(Operation, Body)] = &[
+    (Operation::CreateToken, |_| Some(json!({"type": "token", "data": 1, "containers": ["/covered/"]}))),
+    (Operation::GetToken, |_| None),
+    (Operation::UpdateToken, |_| Some(json!({"metadata": {"touched": "yes"}}))),
+    (Operation::DeleteToken, |_| None),
+    (Operation::GetTenant, |_| None),
+    (Operation::UpdateTenant, |_| Some(json!({"name": "touched"}))),
+    (Operation::DeleteTenant, |_| None),
+    (Operation::GetTenantQuotas, |_| None),
+    (Operation::CreateApplication, |_| Some(json!({"name": "new", "type": "public", "permissions": ["token:create"]}))),
+    (Operation::ListApplications, |_| None),
+    (Operation::GetApplicationByKey, |_| None),
+    (Operation::GetApplication, |_| None),
+    (Operation::UpdateApplication, |_| Some(json!({"name": "touched", "permissions": ["token:read"]}))),
+    (Operation::DeleteApplication, |_| None),
+    (Operation::RegenerateApplicationKey, |_| None),
+    (Operation::CreateApiKey, |_| None),
+    (Operation::ListApiKeys, |_| None),
+    (Operation::GetApiKey, |_| None),
+    (Operation::DeleteApiKey, |_| None),
+    (Operation::ListPermissions, |_| None),
+    (Operation::CreateAccessSession, |_| None),
+    (Operation::AuthorizeAccessSession, |it| Some(json!({"nonce": it.nonce, "permissions": [it.lent]}))),
+];
+
+/// A tenant with one of everything.
+pub(crate) struct World<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) keys: Keys,
+    pub(crate) token: String,
+    pub(crate) application: String,
+    pub(crate) api_key: String,
+    pub(crate) nonce: String,
+    /// What is lent when a session is authorized.
+    pub(crate) lent: &'static str,
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn new(server: &'a Server) -> Self {
+        let keys = server.tenant(Settings::default());
+        let token = format!("covered-{}", Uuid::new_v4());
+        let body = json!({"id": token, "type": "token", "data": 1, "containers": ["/covered/"]});
+        server.created(&keys.private, &body);
+        let body = json!({"name": "covered", "type": "private", "permissions": ["token:read"]});
+        let made = server.ask("POST", "/applications").key(&keys.management).json(&body).send();
+        let made = made.json();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let (application, api_key) = (text(&made["id"]), text(&made["keys"][0]["id"]));
+        let session = server.ask("POST", "/sessions").key(&keys.public).send().json();
+        let nonce = text(&session["nonce"]);
+        Self { server, keys, token, application, api_key, nonce, lent: "token:read" }
+    }
+
+    /// Whatever is needed to call it: what the path and the body want is this world's.
+    pub(crate) fn call(&self, route: &RouteSummary, key: Option<&str>) -> Reply {
+        let owner = if route.path.starts_with("/tokens") { &self.token } else { &self.application };
+        let path = route.path.replace("{id}", owner).replace("{key_id}", &self.api_key);
+        let mut ask = self.server.ask(route.method, &path);
+        if let Some(key) = key {
+            ask = ask.key(key);
+        }
+        let (_, body) = ROWS.iter().find(|it| it.0 == route.operation).expect("has a row");
+        match body(self) {
+            Some(body) if route.method == "PATCH" => ask.patch(&body).send(),
+            Some(body) => ask.json(&body).send(),
+            None => ask.send(),
+        }
+    }
+
+    /// The key of an application of this kind that holds whatever its kind can hold.
+    pub(crate) fn full(&self, kind: ApplicationKind) -> &str {
+        match kind {
+            ApplicationKind::Public => &self.keys.public,
+            ApplicationKind::Private => &self.keys.private,
+            ApplicationKind::Management => &self.keys.management,
+        }
+    }
+
+    /// A session that was lent this much of what the private application has; nothing: not
+    /// authorized.
+    pub(crate) fn session(&self, lent: &[Permission]) -> String {
+        let made = self.server.ask("POST", "/sessions").key(&self.keys.public).send().json();
+        if !lent.is_empty() {
+            let names: Vec<_> = lent.iter().map(|it| it.as_str()).collect();
+            let body = json!({"nonce": made["nonce"], "permissions": names});
+            let ask = self.server.ask("POST", "/sessions/authorize").key(&self.keys.private);
+            let reply = ask.json(&body).send();
+            assert_eq!(reply.status, 204, "{}", reply.text);
+        }
+        made["session_key"].as_str().unwrap().to_owned()
+    }
+
+    /// What there is of this tenant, and how much of it.
+    pub(crate) fn state(&self) -> Vec<String> {
+        let get = |path: &str, key: &str| {
+            let reply = self.server.ask("GET", path).key(key).send();
+            assert_eq!(reply.status, 200, "{path}: {}", reply.text);
+            reply.text
+        };
+        let database = rusqlite::Connection::open(self.server.database()).unwrap();
+        let count = |table: &str| {
+            let sql = format!("SELECT count(*) FROM {table} WHERE tenant = ?");
+            let tenant = self.keys.tenant.id.0;
+            let count = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+            let count = database.query_row(&sql, [tenant.as_bytes()], count).unwrap();
+            format!("{count} {table}")
+        };
+        vec![
+            get(&format!("/tokens/{}", self.token), &self.keys.private),
+            get(&format!("/applications/{}", self.application), &self.keys.management),
+            get("/tenants/self", &self.keys.management),
+            count("tokens"),
+            count("applications"),
+            count("api_keys"),
+            count("access_sessions"),
+        ]
+    }
+}
+
+/// All that applications of this kind can hold.
+pub(crate) fn held_by(kind: ApplicationKind) -> Vec<Permission> {
+    Permission::ALL.iter().copied().filter(|it| it.kinds().contains(&kind)).collect()
+}
+
+#[test]
+fn every_route_has_a_row_and_every_row_a_route() {
+    let routed: BTreeSet<_> = routes().map(|it| it.operation.as_str()).collect();
+    let called: BTreeSet<_> = ROWS.iter().map(|it| it.0.as_str()).collect();
+    assert_eq!(routed, called);
+    assert_eq!(routed.len(), routes().count(), "an operation has one route");
+    assert_eq!(called.len(), ROWS.len(), "an operation has one row");
+}
