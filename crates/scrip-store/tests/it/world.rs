@@ -16,6 +16,7 @@ use scrip_core::{
     caller::{Caller, Mandate, Origin},
     container::{Container, Containers},
     directory::{Directory, Known},
+    error::Error,
     id::{ApplicationId, TokenId},
     operations::{
         create_application::{CreateKey, NewApplication, create_application},
@@ -71,11 +72,8 @@ impl World {
             Engine::Memory => Arc::new(MemoryStore::default()),
             Engine::Sqlite => Arc::new(SqliteStore::open(&folder.path().join("scrip.db")).unwrap()),
         };
-        let clock = Arc::new(StoppedClock(AtomicI64::new(START.unix_ms)));
-        let vaults_clock: Arc<dyn Clock> = Arc::<StoppedClock>::clone(&clock);
-        let epochs = Arc::new(epochs());
-        let vault = Vault { store, epochs, clock: vaults_clock, chance: fill_random };
-        let root = RootKey::from_text(ROOT_KEY).unwrap();
+        let (vault, clock) = vault_on(store);
+        let root = root();
         found_vault(&vault, &root).await.unwrap();
         Self { vault, clock, root, folder }
     }
@@ -99,6 +97,11 @@ impl World {
 
     pub(crate) async fn directory(&self) -> Directory {
         Directory::load(&*self.vault.store, &self.root, None).await.unwrap()
+    }
+
+    /// As a process that already had a directory loads the next one.
+    pub(crate) async fn reload(&self, before: Option<&Directory>) -> Result<Directory, Error> {
+        Directory::load(&*self.vault.store, &self.root, before).await
     }
 
     pub(crate) async fn tenant(&self, settings: Settings) -> Arc<Tenant> {
@@ -148,11 +151,22 @@ impl World {
     }
 }
 
+pub(crate) fn root() -> RootKey {
+    RootKey::from_text(ROOT_KEY).unwrap()
+}
+
+pub(crate) fn vault_on(store: Arc<dyn Store>) -> (Vault, Arc<StoppedClock>) {
+    let clock = Arc::new(StoppedClock(AtomicI64::new(START.unix_ms)));
+    let vaults_clock: Arc<dyn Clock> = Arc::<StoppedClock>::clone(&clock);
+    let epochs = Arc::new(epochs());
+    (Vault { store, epochs, clock: vaults_clock, chance: fill_random }, clock)
+}
+
 fn epochs() -> EpochKeys {
     EpochKeys::in_memory(Duration::from_secs(10 * 60))
 }
 
-fn origin() -> Origin {
+pub(crate) fn origin() -> Origin {
     Origin { trace: "test".into(), address: [127, 0, 0, 1].into() }
 }
 
