@@ -46,4 +46,6 @@ mod random;
 mod requests;
 mod sqlite;
 mod sqlite_altered;
+mod sqlite_beside;
+mod sqlite_destroyed;
 mod world;
