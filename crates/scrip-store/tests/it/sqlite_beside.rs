@@ -34,8 +34,8 @@ use crate::{
 /// Tells this very program that it is the other process, and where the file is.
 const OTHER: &str = "SCRIP_TEST_BESIDE";
 const OTHERS_CHANGES: usize = 300;
-const TOKENS_LEAST: usize = 2000;
-const WRITERS: usize = 8;
+const TOKENS_LEAST: usize = 3200;
+const WRITERS: usize = 32;
 
 async fn opened(
     open: fn(&Path) -> Result<SqliteStore, scrip_core::store::StoreError>,
