@@ -48,4 +48,5 @@ mod sqlite;
 mod sqlite_altered;
 mod sqlite_beside;
 mod sqlite_destroyed;
+mod timing;
 mod world;

@@ -122,12 +122,22 @@ impl World {
         kind: ApplicationKind,
         access: AccessPolicy,
     ) -> Caller {
+        self.known(&self.key_of(tenant, kind, access).await).await
+    }
+
+    /// A new application's key.
+    pub(crate) async fn key_of(
+        &self,
+        tenant: &Arc<Tenant>,
+        kind: ApplicationKind,
+        access: AccessPolicy,
+    ) -> String {
         let name = Name::parse("app").unwrap();
         let new = NewApplication { name, kind, access, create_key: CreateKey::Yes };
         let mandate = Mandate::of_operator(Arc::clone(tenant));
         let directory = self.directory().await;
         let created = create_application(&self.vault, mandate, directory.pepper(), new, None).await;
-        self.known(created.unwrap().api_key.unwrap().expose()).await
+        created.unwrap().api_key.unwrap().expose().to_owned()
     }
 
     /// Whoever has this key.
