@@ -37,6 +37,12 @@ const MOVED: &[&str] = &[
         modified_by, modified_at, mac FROM applications WHERE id = {manager}",
     "INSERT INTO api_keys SELECT tenant, application, {fresh}, zeroblob(32), created_by,
         created_at, mac FROM api_keys WHERE application = {manager}",
+    // Ones that cannot be read.
+    "INSERT INTO tenant_keys VALUES ({victim}, -1, x'')",
+    "INSERT INTO applications SELECT tenant, {fresh}, name, 'unheard of', access, created_by,
+        created_at, modified_by, modified_at, mac FROM applications WHERE id = {manager}",
+    "INSERT INTO api_keys SELECT tenant, application, {fresh}, x'00', created_by, created_at, mac
+        FROM api_keys WHERE application = {manager}",
     // From another tenant, as they are and as if they were this one's.
     "INSERT INTO tenant_keys SELECT {victim}, 2, wrapped FROM tenant_keys WHERE tenant = {other}",
     "INSERT INTO applications SELECT {victim}, id, name, kind, access, created_by, created_at,
