@@ -41,7 +41,8 @@ pub(crate) async fn change_policy<T: Send + 'static>(
     let asker = mandate.clone();
     let decide = move |mut records: PolicyRecords| {
         let keys = &asker.tenant().keys;
-        if !records.alterations(keys).is_empty() {
+        let follows = records.seal.follows(&asker.tenant().seal);
+        if !follows || !records.alterations(keys).is_empty() {
             return Err(altered());
         }
         let Decision { writes, entity, outcome } = decide(&records)?;

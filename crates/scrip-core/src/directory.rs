@@ -10,7 +10,7 @@ use scrip_seal::{KeySource, Pepper, Sealed, TenantKeys, WrappedTenantKeys};
 use crate::{
     error::Error,
     id::{ApplicationId, TenantId},
-    policy::{Alteration, PolicyRecords},
+    policy::{Alteration, PolicyRecords, PolicySeal},
     principal::Principal,
     store::Store,
     tenant::Tenant,
@@ -33,6 +33,9 @@ pub struct Directory {
     by_digest: HashMap<[u8; 32], Known>,
     tenants: HashMap<TenantId, Loaded>,
     principals: HashMap<ApplicationId, Arc<Principal>>,
+    /// The last that was ours of every tenant there ever was, also while its rows are altered or
+    /// gone: an older one is one that somebody brought back.
+    seals: HashMap<TenantId, PolicySeal>,
     alterations: Vec<Alteration>,
 }
 
@@ -40,8 +43,6 @@ pub struct Directory {
 #[derive(Debug)]
 struct Loaded {
     wrapped: WrappedTenantKeys,
-    /// The highest that was ever seen: an older policy is one that somebody brought back.
-    counter: i64,
     /// Nothing when its policy was altered.
     tenant: Option<Arc<Tenant>>,
 }
@@ -78,6 +79,7 @@ impl Directory {
             by_digest: HashMap::new(),
             tenants: HashMap::new(),
             principals: HashMap::new(),
+            seals: before.map(|it| it.seals.clone()).unwrap_or_default(),
             alterations: records.unreadable,
         };
         let unreadable: HashSet<_> =
@@ -99,7 +101,7 @@ impl Directory {
     ) {
         let id = records.tenant.record.id;
         let before = before.and_then(|it| it.tenants.get(&id));
-        let (wrapped, mut counter) = (records.tenant.record.keys.clone(), records.seal.counter);
+        let (wrapped, seal) = (records.tenant.record.keys.clone(), records.seal);
         let digests: Vec<_> =
             records.api_keys.iter().map(|it| (it.record.digest, it.record.application)).collect();
         let keys = match before.and_then(|it| Some((&it.wrapped, it.tenant.as_ref()?))) {
@@ -112,15 +114,16 @@ impl Directory {
         if keys.is_none() {
             say("its wrapped keys do not open");
         }
-        if let Some(seen) = before.map(|it| it.counter).filter(|it| *it > counter) {
+        let follows = self.seals.get(&id).is_none_or(|seen| seal.follows(seen));
+        if !follows {
             say("its policy is an older one, brought back");
-            counter = seen;
         }
         let altered = keys.as_ref().map(|it| records.alterations(it)).unwrap_or_default();
-        let sound = !refused && altered.is_empty() && counter == records.seal.counter;
+        let sound = !refused && altered.is_empty() && follows;
         self.alterations.extend(altered);
         let tenant = keys.filter(|_| sound).map(|keys| Arc::new(Tenant::new(keys, records)));
         if let Some(tenant) = &tenant {
+            self.seals.insert(id, seal);
             self.principals.extend(tenant.applications.values().map(|it| {
                 let (id, kind, access) = (it.record.id, it.record.kind, it.record.access.clone());
                 (id, Arc::new(Principal::new(Arc::clone(tenant), id, kind, access)))
@@ -134,7 +137,7 @@ impl Directory {
             };
             self.by_digest.insert(digest, known);
         }
-        self.tenants.insert(id, Loaded { wrapped, counter, tenant });
+        self.tenants.insert(id, Loaded { wrapped, tenant });
     }
 
     /// The map is asked by a keyed digest, so the time it takes tells nothing about the key.

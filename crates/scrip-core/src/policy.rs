@@ -90,6 +90,15 @@ pub struct Alteration {
     pub what: String,
 }
 
+impl PolicySeal {
+    /// Whether this is the one that was seen, or a later one. Another one of the same count was
+    /// made of a policy that somebody brought back.
+    #[must_use]
+    pub fn follows(&self, seen: &Self) -> bool {
+        self.counter > seen.counter || (self.counter == seen.counter && self.mac.is(&seen.mac))
+    }
+}
+
 impl PolicyRecords {
     /// A tenant that has nothing yet.
     #[must_use]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     application::{Application, ApplicationRecord, Name},
     id::{ApplicationId, TenantId},
-    policy::{Policy, PolicyRecords, Stamp},
+    policy::{Policy, PolicyRecords, PolicySeal, Stamp},
     quota::Quotas,
 };
 
@@ -28,6 +28,8 @@ pub struct Tenant {
     pub modified: Option<Stamp>,
     pub keys: Arc<TenantKeys>,
     pub applications: BTreeMap<ApplicationId, Application>,
+    /// Of the policy that all this was read from.
+    pub seal: PolicySeal,
 }
 
 impl Tenant {
@@ -47,7 +49,8 @@ impl Tenant {
         let applications = applications.collect();
         let TenantRecord { id, name, kind, settings, quotas, created, modified, .. } =
             records.tenant.record;
-        Self { id, name, kind, settings, quotas, created, modified, keys, applications }
+        let seal = records.seal;
+        Self { id, name, kind, settings, quotas, created, modified, keys, applications, seal }
     }
 }
 

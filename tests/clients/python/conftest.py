@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from contextlib import contextmanager
 
 import pytest
 from basis_theory import BasisTheory
@@ -15,12 +16,14 @@ class Vault:
         self.keys = announced["keys"]
 
     def client(self, kind):
-        return BasisTheory(api_key=self.keys[kind], base_url=self.url, max_retries=0)
+        return self.client_of(self.keys[kind])
+
+    def client_of(self, key):
+        return BasisTheory(api_key=key, base_url=self.url, max_retries=0)
 
 
-@pytest.fixture(scope="session")
-def vault(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("vault")
+@contextmanager
+def started(folder):
     command = [os.environ["SCRIP"], "dev", "--data-dir", str(folder / "data")]
     command += ["--listen", "127.0.0.1:0", "--json", "--rate-limits", "off"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -29,6 +32,24 @@ def vault(tmp_path_factory):
     finally:
         process.terminate()
         assert process.wait(timeout=20) == 0
+
+
+@pytest.fixture(scope="session")
+def vault(tmp_path_factory):
+    with started(tmp_path_factory.mktemp("vault")) as vault:
+        yield vault
+
+
+@pytest.fixture
+def own_vault(tmp_path):
+    """For a test that would leave the shared one changed."""
+    with started(tmp_path) as vault:
+        yield vault
+
+
+@pytest.fixture
+def management(vault):
+    return vault.client("management")
 
 
 @pytest.fixture

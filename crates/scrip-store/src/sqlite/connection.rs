@@ -30,9 +30,11 @@ const SETTINGS: &str = "
     PRAGMA wal_autocheckpoint = 0;
     PRAGMA foreign_keys = ON;
     PRAGMA secure_delete = FAST;
-    PRAGMA busy_timeout = 5000;
     PRAGMA temp_store = MEMORY;
 ";
+
+/// How long one process waits for another's transaction.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Statements kept prepared by each connection: more than the engine has.
 const STATEMENTS_MAX: usize = 64;
@@ -80,6 +82,7 @@ pub(super) fn open_checkpointer(path: &Path) -> Result<Connection, StoreError> {
 fn open(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(fault)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(fault)?;
     connection.execute_batch(SETTINGS).map_err(fault)?;
     // Without it a kept statement is compiled again at every new bound value: a third of a read.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(fault)?;

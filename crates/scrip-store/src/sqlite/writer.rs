@@ -10,13 +10,14 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::{Builder, JoinHandle},
+    time::Duration,
 };
 
 use rusqlite::Connection;
 use scrip_core::store::StoreError;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::sqlite::fault;
+use crate::sqlite::{connection::BUSY_TIMEOUT, fault};
 
 /// Past this a write is refused at once: waiting longer than a client does helps nobody.
 const QUEUE_MAX: usize = 4096;
@@ -109,28 +110,46 @@ impl Drop for Writer {
 
 fn run(connection: &Connection, mut waiting: mpsc::Receiver<Work>, progress: &Progress) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
+    let mut cuts = CUTS_BEFORE_ANSWER;
     while waiting.blocking_recv_many(&mut batch, BATCH_MAX) > 0 {
         if progress.restart_due.swap(false, Ordering::Relaxed) {
             // Readers are short; should one be in the way, the next mark tries again.
             drop(connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())));
         }
-        if progress.cut_due.swap(false, Ordering::Relaxed) && !cut(connection) {
-            // A reader is in the way; the next commit tries again.
-            progress.cut_due.store(true, Ordering::Relaxed);
+        if progress.cut_due.swap(false, Ordering::Relaxed) {
+            let done = cut(connection, cuts);
+            // Somebody has been reading all the while. The next commit tries again, but only once:
+            // nobody else is to wait for it.
+            progress.cut_due.store(!done, Ordering::Relaxed);
+            cuts = if done { CUTS_BEFORE_ANSWER } else { 1 };
         }
         commit(connection, &mut batch, &mut waiting);
         progress.commits.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Waits for readers as long as the busy timeout; says whether the log is empty now.
-fn cut(connection: &Connection) -> bool {
-    let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
-    if busy == Ok(0_i64) {
-        return true;
+/// Many short attempts, not a long one: a reader from before the last commit is in the way of one
+/// and not of the next, and whoever else moves the log at the moment the engine does not wait for.
+const CUTS_BEFORE_ANSWER: u32 = 50;
+const CUT_WAIT: Duration = Duration::from_millis(100);
+const CUT_PAUSE: Duration = Duration::from_millis(5);
+
+/// Says whether the log is empty now.
+fn cut(connection: &Connection, attempts: u32) -> bool {
+    let attempt = |it: u32| {
+        if it > 0 {
+            std::thread::sleep(CUT_PAUSE);
+        }
+        let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+        busy == Ok(0_i64)
+    };
+    drop(connection.busy_timeout(CUT_WAIT));
+    let done = (0..attempts).any(attempt);
+    drop(connection.busy_timeout(BUSY_TIMEOUT));
+    if !done {
+        tracing::warn!("the write-ahead log could not be cut yet");
     }
-    tracing::warn!("the write-ahead log could not be cut yet");
-    false
+    done
 }
 
 fn commit(connection: &Connection, batch: &mut Vec<Work>, waiting: &mut mpsc::Receiver<Work>) {

@@ -223,6 +223,7 @@ async fn a_change_needs_a_policy_that_is_whole(world: World) {
         modified: None,
         keys: Arc::clone(&tenant.keys),
         applications: std::collections::BTreeMap::new(),
+        seal: other.seal,
     };
     let refused = set_tenant_quotas(&world.vault, operator(&Arc::new(forged)), other.quotas).await;
     assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");

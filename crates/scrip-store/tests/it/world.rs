@@ -16,6 +16,7 @@ use scrip_core::{
     caller::{Caller, Mandate, Origin},
     container::{Container, Containers},
     directory::{Directory, Known},
+    error::Error,
     id::{ApplicationId, TokenId},
     operations::{
         create_application::{CreateKey, NewApplication, create_application},
@@ -71,11 +72,8 @@ impl World {
             Engine::Memory => Arc::new(MemoryStore::default()),
             Engine::Sqlite => Arc::new(SqliteStore::open(&folder.path().join("scrip.db")).unwrap()),
         };
-        let clock = Arc::new(StoppedClock(AtomicI64::new(START.unix_ms)));
-        let vaults_clock: Arc<dyn Clock> = Arc::<StoppedClock>::clone(&clock);
-        let epochs = Arc::new(epochs());
-        let vault = Vault { store, epochs, clock: vaults_clock, chance: fill_random };
-        let root = RootKey::from_text(ROOT_KEY).unwrap();
+        let (vault, clock) = vault_on(store);
+        let root = root();
         found_vault(&vault, &root).await.unwrap();
         Self { vault, clock, root, folder }
     }
@@ -101,6 +99,11 @@ impl World {
         Directory::load(&*self.vault.store, &self.root, None).await.unwrap()
     }
 
+    /// As a process that already had a directory loads the next one.
+    pub(crate) async fn reload(&self, before: Option<&Directory>) -> Result<Directory, Error> {
+        Directory::load(&*self.vault.store, &self.root, before).await
+    }
+
     pub(crate) async fn tenant(&self, settings: Settings) -> Arc<Tenant> {
         let name = Name::parse("acme").unwrap();
         let created = create_tenant(&self.vault, &self.root, name, TenantKind::Test, settings);
@@ -119,12 +122,22 @@ impl World {
         kind: ApplicationKind,
         access: AccessPolicy,
     ) -> Caller {
+        self.known(&self.key_of(tenant, kind, access).await).await
+    }
+
+    /// A new application's key.
+    pub(crate) async fn key_of(
+        &self,
+        tenant: &Arc<Tenant>,
+        kind: ApplicationKind,
+        access: AccessPolicy,
+    ) -> String {
         let name = Name::parse("app").unwrap();
         let new = NewApplication { name, kind, access, create_key: CreateKey::Yes };
         let mandate = Mandate::of_operator(Arc::clone(tenant));
         let directory = self.directory().await;
         let created = create_application(&self.vault, mandate, directory.pepper(), new, None).await;
-        self.known(created.unwrap().api_key.unwrap().expose()).await
+        created.unwrap().api_key.unwrap().expose().to_owned()
     }
 
     /// Whoever has this key.
@@ -148,11 +161,22 @@ impl World {
     }
 }
 
+pub(crate) fn root() -> RootKey {
+    RootKey::from_text(ROOT_KEY).unwrap()
+}
+
+pub(crate) fn vault_on(store: Arc<dyn Store>) -> (Vault, Arc<StoppedClock>) {
+    let clock = Arc::new(StoppedClock(AtomicI64::new(START.unix_ms)));
+    let vaults_clock: Arc<dyn Clock> = Arc::<StoppedClock>::clone(&clock);
+    let epochs = Arc::new(epochs());
+    (Vault { store, epochs, clock: vaults_clock, chance: fill_random }, clock)
+}
+
 fn epochs() -> EpochKeys {
     EpochKeys::in_memory(Duration::from_secs(10 * 60))
 }
 
-fn origin() -> Origin {
+pub(crate) fn origin() -> Origin {
     Origin { trace: "test".into(), address: [127, 0, 0, 1].into() }
 }
 
