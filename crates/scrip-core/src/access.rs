@@ -64,7 +64,11 @@ impl<'a> From<&'a TokenRecord> for Subject<'a> {
     }
 }
 
-const RULES_MAX: usize = 64;
+/// As long as an id can be.
+const VALUE_BYTES: std::ops::RangeInclusive<usize> = 1..=1600;
+pub const RULES_MAX: usize = 64;
+/// What all rules and permissions of one application or session may take, written out.
+const POLICY_BYTES_MAX: usize = 32 * 1024;
 const DESCRIPTION_CHARS_MAX: usize = 500;
 
 impl Reach {
@@ -105,8 +109,8 @@ impl Condition {
     ) -> Result<Self, (&'static str, &'static str)> {
         let container = || Container::parse(value).map_err(|rule| ("value", rule));
         match (attribute, operator) {
-            ("id", "equals" | "starts_with") if value.is_empty() => {
-                Err(("value", "must not be empty"))
+            ("id", "equals" | "starts_with") if !VALUE_BYTES.contains(&value.len()) => {
+                Err(("value", "must be a text of 1 to 1600 bytes"))
             }
             ("id", "equals") => Ok(Self::IdIs(value.to_owned())),
             ("id", "starts_with") => Ok(Self::IdStartsWith(value.to_owned())),
@@ -172,6 +176,12 @@ impl AccessPolicy {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
+    /// Whether anything in it grants the permission, wherever.
+    #[must_use]
+    pub fn grants(&self, permission: Permission) -> bool {
+        self.permissions.has(permission) || self.rules.iter().any(|it| it.permissions.has(permission))
+    }
+
     fn check_size(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if self.permissions.is_empty() && self.rules.is_empty() {
@@ -180,6 +190,8 @@ impl AccessPolicy {
         }
         if self.rules.len() > RULES_MAX {
             errors.push(FieldError::new("rules", "must have at most 64 entries"));
+        } else if self.to_text().len() > POLICY_BYTES_MAX {
+            errors.push(FieldError::new("rules", "must have at most 32 KiB together"));
         }
         for (at, it) in self.rules.iter().enumerate() {
             if it.permissions.is_empty() {
@@ -239,10 +251,11 @@ impl AccessPolicy {
                 permissions: permissions(&rule.permissions)?,
             })
         };
-        Some(Self {
+        let policy = Self {
             permissions: permissions(&stored.permissions)?,
             rules: stored.rules.into_iter().map(rule).collect::<Option<_>>()?,
-        })
+        };
+        (policy.to_text() == text).then_some(policy)
     }
 }
 

@@ -4,6 +4,8 @@
 //! data. When the token goes, the store drops the second part without any key. Neither ever holds
 //! a cvc: a replay equals the first answer without `data.cvc`.
 
+use std::fmt;
+
 use scrip_seal::{Place, Purpose, Sealed, Secret};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,10 +24,16 @@ use crate::{
 };
 
 /// An answer as the edge renders it: its status and its body without the token's data.
-#[derive(Debug)]
 pub struct Rendered {
     pub status: u16,
     pub body: String,
+}
+
+/// A body may hold a key that is shown once.
+impl fmt::Debug for Rendered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rendered({})", self.status)
+    }
 }
 
 /// What an operation needs to have its answer remembered.
@@ -48,11 +56,16 @@ pub struct AnswerRecord {
 }
 
 /// A remembered answer, cut to what its caller may see now.
-#[derive(Debug)]
 pub struct Replay {
     pub status: u16,
     pub body: String,
     pub data: Option<Plain>,
+}
+
+impl fmt::Debug for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Replay({})", self.status)
+    }
 }
 
 #[derive(Serialize, Deserialize)]

@@ -57,16 +57,29 @@ impl Name {
         if text.is_empty() || text.chars().count() > NAME_CHARS_MAX {
             return Err(FieldError::new("name", "must have 1 to 200 characters"));
         }
-        if text.chars().any(char::is_control) {
-            return Err(FieldError::new("name", "must have no control character"));
+        if text.chars().any(|it| it.is_control() || is_invisible(it)) {
+            let rule = "must have no character that is not seen";
+            return Err(FieldError::new("name", rule));
         }
         Ok(Self(text.to_owned()))
+    }
+
+    /// One that [`Name::parse`] made, read back.
+    #[must_use]
+    pub fn from_stored(text: &str) -> Option<Self> {
+        Self::parse(text).ok().filter(|it| it.0 == text)
     }
 
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Marks that turn the direction of a line or take no room: one name could look like another.
+fn is_invisible(it: char) -> bool {
+    matches!(it, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 impl Policy for ApplicationRecord {
@@ -96,6 +109,8 @@ impl Policy for ApiKeyRecord {
 #[derive(Clone)]
 pub struct ApiKeyText(Zeroizing<String>);
 
+/// A key of chance has far more.
+const API_KEY_DIFFERENT_BYTES_MIN: usize = 8;
 const API_KEY_BYTES: std::ops::RangeInclusive<usize> = 20..=256;
 
 impl ApiKeyText {
@@ -117,6 +132,10 @@ impl ApiKeyText {
         }
         if !text.bytes().all(|it| it.is_ascii_graphic()) {
             return Err(FieldError::new("key", "must have letters, digits and signs only"));
+        }
+        let different: std::collections::BTreeSet<_> = text.bytes().collect();
+        if different.len() < API_KEY_DIFFERENT_BYTES_MIN {
+            return Err(FieldError::new("key", "must not be easy to guess"));
         }
         Ok(Self(Zeroizing::new(text.to_owned())))
     }
@@ -152,8 +171,8 @@ pub const SESSION_MARK: &str = "ses";
 #[must_use]
 pub fn random_text(chance: fn(&mut [u8])) -> String {
     const LETTERS: &[u8; 32] = b"ABCDEFGHJKMNPQRSTVWXYZ0123456789";
-    let mut bytes = [0; 39];
-    chance(&mut bytes);
+    let mut bytes = Zeroizing::new([0; 39]);
+    chance(bytes.as_mut());
     let letter = |byte: &u8| LETTERS.get(usize::from(byte % 32)).copied().map(char::from);
     bytes.iter().filter_map(letter).collect()
 }
@@ -180,7 +199,7 @@ mod tests {
     #[test]
     fn names() {
         assert_eq!(Name::parse(" Café 7 ").unwrap().as_str(), "Café 7");
-        for text in ["", "  ", "a\nb", &"x".repeat(201)] {
+        for text in ["", "  ", "a\nb", "a\u{202e}b", "a\u{200b}", &"x".repeat(201)] {
             assert!(Name::parse(text).is_err(), "{text:?}");
         }
         assert!(Name::parse(&"é".repeat(200)).is_ok());

@@ -5,11 +5,12 @@ use std::{net::IpAddr, sync::Arc};
 use crate::{
     access::Subject,
     access_session::AccessSessionId,
+    application::ApplicationRecord,
     container::{Container, Containers},
     error::{Error, Refusal},
-    id::{ApplicationId, TokenId},
+    id::{ApplicationId, TenantId, TokenId},
     permission::{ApplicationKind, Permission, Transform},
-    policy::Stamp,
+    policy::{PolicyRecords, Signed, Stamp},
     principal::Principal,
     tenant::Tenant,
     time::Timestamp,
@@ -54,6 +55,29 @@ pub struct Mandate {
     /// Nobody is the operator.
     caller: Option<Caller>,
     needs: Needs,
+}
+
+/// Proof that a tenant may be deleted.
+#[derive(Debug)]
+pub struct TenantDeletion(TenantId);
+
+impl From<Mandate> for TenantDeletion {
+    fn from(mandate: Mandate) -> Self {
+        Self(mandate.tenant.id)
+    }
+}
+
+impl TenantDeletion {
+    /// The operator's, also of a tenant that cannot be loaded: deleting trusts nothing of it.
+    #[must_use]
+    pub fn by_operator(tenant: TenantId) -> Self {
+        Self(tenant)
+    }
+
+    #[must_use]
+    pub fn tenant(&self) -> TenantId {
+        self.0
+    }
 }
 
 /// Who did something.
@@ -202,6 +226,11 @@ impl Mandate {
         self.caller.as_ref()
     }
 
+    /// The application behind it, for what only an application can do.
+    pub(crate) fn asker(&self) -> Result<&Caller, Error> {
+        self.caller.as_ref().ok_or_else(|| Error::Internal("the operator has no application".into()))
+    }
+
     /// What the caller was asked for.
     #[must_use]
     pub fn needs(&self) -> Needs {
@@ -212,6 +241,22 @@ impl Mandate {
     pub fn actor(&self) -> Actor {
         let application = |it: &Caller| Actor::Application(it.application());
         self.caller.as_ref().map_or(Actor::Operator, application)
+    }
+
+    /// Whether the application that asks is still there and still may, when its change is about to
+    /// be made.
+    pub(crate) fn still_stands(&self, records: &PolicyRecords) -> Result<(), Error> {
+        let Some(caller) = &self.caller else { return Ok(()) };
+        let is = |it: &&Signed<ApplicationRecord>| it.record.id == caller.application();
+        let record = &records.applications.iter().find(is).ok_or(Error::NotFound)?.record;
+        let refusal = match self.needs {
+            Needs::Permission(permission) if !record.access.grants(permission) => {
+                Refusal::NoRule(permission)
+            }
+            Needs::Kind(kind) if record.kind != kind => Refusal::WrongKind(kind),
+            Needs::Key | Needs::Kind(_) | Needs::Permission(_) => return Ok(()),
+        };
+        Err(Error::Forbidden(refusal))
     }
 
     /// Who and when, for the row that is about to be written.

@@ -45,10 +45,12 @@ pub(crate) async fn change_policy<T: Send + 'static>(
         if !follows || !records.alterations(keys).is_empty() {
             return Err(altered());
         }
+        asker.still_stands(&records)?;
         let Decision { writes, entity, outcome } = decide(&records)?;
         for write in &writes {
             records.apply(write);
         }
+        records.check_size()?;
         let seal = records.next_seal(keys);
         let answer = match (answers, asker.caller()) {
             (Some((digest, render)), Some(caller)) => {

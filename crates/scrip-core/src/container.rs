@@ -9,6 +9,8 @@ pub struct Container(String);
 
 const CONTAINER_BYTES_MAX: usize = 256;
 const CONTAINERS_MAX: usize = 16;
+/// Repetitions are dropped, but not for ever.
+const ENTRIES_READ: usize = 64;
 
 impl Container {
     #[must_use]
@@ -63,6 +65,9 @@ impl Containers {
         let mut containers = Vec::new();
         let mut errors = Vec::new();
         for (at, text) in texts.into_iter().enumerate() {
+            if at >= ENTRIES_READ {
+                return Err(vec![FieldError::new("containers", "must have 1 to 16 entries")]);
+            }
             match Container::parse(text) {
                 Ok(container) if containers.contains(&container) => (),
                 Ok(container) => containers.push(container),

@@ -36,6 +36,9 @@ pub struct Directory {
     /// The last that was ours of every tenant there ever was, also while its rows are altered or
     /// gone: an older one is one that somebody brought back.
     seals: HashMap<TenantId, PolicySeal>,
+    /// Tenants that were here and are not any more. Nobody comes back from there while this
+    /// process runs.
+    ended: HashSet<TenantId>,
     alterations: Vec<Alteration>,
 }
 
@@ -80,6 +83,7 @@ impl Directory {
             tenants: HashMap::new(),
             principals: HashMap::new(),
             seals: before.map(|it| it.seals.clone()).unwrap_or_default(),
+            ended: before.map(|it| it.ended.clone()).unwrap_or_default(),
             alterations: records.unreadable,
         };
         let unreadable: HashSet<_> =
@@ -88,6 +92,9 @@ impl Directory {
             let id = records.tenant.record.id;
             directory.admit(records, source, before, unreadable.contains(&id));
         }
+        let gone = before.iter().flat_map(|it| it.tenants.keys());
+        let gone = gone.filter(|it| !directory.tenants.contains_key(it)).copied();
+        directory.ended.extend(gone.collect::<Vec<_>>());
         directory.alterations.sort();
         Ok(directory)
     }
@@ -118,8 +125,12 @@ impl Directory {
         if !follows {
             say("its policy is an older one, brought back");
         }
+        let ended = self.ended.contains(&id);
+        if ended {
+            say("it was deleted, and brought back; if that was you, start the server again");
+        }
         let altered = keys.as_ref().map(|it| records.alterations(it)).unwrap_or_default();
-        let sound = !refused && altered.is_empty() && follows;
+        let sound = !refused && !ended && altered.is_empty() && follows;
         self.alterations.extend(altered);
         let tenant = keys.filter(|_| sound).map(|keys| Arc::new(Tenant::new(keys, records)));
         if let Some(tenant) = &tenant {

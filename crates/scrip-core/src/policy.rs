@@ -7,6 +7,7 @@
 use scrip_seal::{Mac, Place, TenantKeys};
 
 use crate::{
+    error::Error,
     application::{ApiKeyRecord, ApplicationRecord},
     id::{ApiKeyId, ApplicationId, TenantId},
     tenant::TenantRecord,
@@ -132,6 +133,17 @@ impl PolicyRecords {
             say("a row of its policy was added, removed or brought back from earlier".to_owned());
         }
         found
+    }
+
+    /// All of it is checked whenever some of it changes, so it has to have an end.
+    pub(crate) fn check_size(&self) -> Result<(), Error> {
+        const BYTES_MAX: usize = 4 * 1024 * 1024;
+        let bytes: usize = self.applications.iter().map(|it| it.record.access.to_text().len()).sum();
+        if bytes > BYTES_MAX {
+            let reason = "the rules of a tenant have at most 4 MiB together";
+            return Err(Error::Unprocessable { reason });
+        }
+        Ok(())
     }
 
     /// What the whole is after a write. Engines that keep rows in memory use it too.

@@ -46,7 +46,8 @@ impl RateLimit {
             "default" => Some(Self::Default),
             "off" => Some(Self::Off),
             _ => {
-                let percent: NonZeroU32 = text.strip_suffix('%')?.parse().ok()?;
+                let percent = text.strip_suffix('%').and_then(number)?;
+                let percent = NonZeroU32::new(u32::try_from(percent).ok()?)?;
                 (percent.get() <= 10_000).then_some(Self::Percent(percent))
             }
         }
@@ -144,7 +145,7 @@ impl Quotas {
     /// Nothing when the text is not one that [`Quotas::to_text`] wrote.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
-        serde_json::from_str(text).ok()
+        serde_json::from_str(text).ok().filter(|it: &Self| it.to_text() == text)
     }
 }
 
@@ -241,6 +242,7 @@ mod tests {
             ("tokenize_limit", "1001"),
             ("tokenize_limit", "+5"),
             ("rate_limit", "0%"),
+            ("rate_limit", "+5%"),
             ("rate_limit", "fast"),
             ("threeds_access", "yes"),
             ("nothing", "1"),

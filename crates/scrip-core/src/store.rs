@@ -8,7 +8,7 @@ use crate::{
     access_session::{AccessSessionId, AccessSessionRecord},
     answer::AnswerRecord,
     audit::AuditRecord,
-    caller::{Inquiry, Mandate, Permit},
+    caller::{Inquiry, Mandate, Permit, TenantDeletion},
     container::Containers,
     cvc::CvcRecord,
     directory::DirectoryRecords,
@@ -44,7 +44,7 @@ pub trait Store: Send + Sync {
 
     /// Deletes a live token if it still has the revision it was read with, and with it its cvc,
     /// its indexes and its data in remembered answers.
-    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Deleted>;
+    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed>;
 
     /// Claims the right to answer a request with this idempotency key, or finds its answer.
     fn claim_answer(&self, asked: AskedAnswer) -> StoreFuture<'_, Claimed>;
@@ -74,7 +74,8 @@ pub trait Store: Send + Sync {
 
     /// Deletes a tenant's keys, and with them the sense of all that they sealed, and its policy.
     /// The rows that make no sense any more are left to [`Store::purge_tenants`].
-    fn delete_tenant(&self, mandate: Mandate, audit: AuditRecord) -> StoreFuture<'_, Deleted>;
+    fn delete_tenant(&self, deletion: TenantDeletion, audit: AuditRecord)
+    -> StoreFuture<'_, Changed>;
 
     /// Removes some of the rows that deleted tenants left; how many.
     fn purge_tenants(&self, now: Timestamp) -> StoreFuture<'_, usize>;
@@ -104,7 +105,7 @@ pub trait Store: Send + Sync {
         mandate: Mandate,
         session: Signed<AccessSessionRecord>,
         written: Beside,
-    ) -> StoreFuture<'_, Updated>;
+    ) -> StoreFuture<'_, Changed>;
 
     /// Forgets some of the sessions that ended before this; how many.
     fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize>;
@@ -240,8 +241,9 @@ pub enum Updated {
     Stale,
 }
 
+/// What became of a change to something that may have changed or gone meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deleted {
+pub enum Changed {
     Done,
     Stale,
 }

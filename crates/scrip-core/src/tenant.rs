@@ -119,7 +119,7 @@ impl Settings {
     /// Nothing when the text is not one that [`Settings::to_text`] wrote.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
-        serde_json::from_str(text).ok()
+        serde_json::from_str(text).ok().filter(|it: &Self| it.to_text() == text)
     }
 }
 

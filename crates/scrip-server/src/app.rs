@@ -1,7 +1,10 @@
 //! What every request shares.
 
 use std::{
-    sync::{Arc, OnceLock, atomic::AtomicUsize},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -25,6 +28,15 @@ pub struct App {
     pub body_room: Semaphore,
     /// How many are open now.
     pub connections: AtomicUsize,
+    /// The directory could not be followed for too long.
+    pub(crate) stale: AtomicBool,
+}
+
+/// Whether the version is believed that tells of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Load {
+    IfChanged,
+    Always,
 }
 
 /// Bodies up to this size are not counted. What is read of a body takes up to twenty times its size
@@ -52,6 +64,7 @@ impl App {
             limits: Limits::default(),
             body_room: Semaphore::new(LARGE_BODIES_KIB),
             connections: AtomicUsize::new(0),
+            stale: AtomicBool::new(false),
         }
     }
 
@@ -63,25 +76,35 @@ impl App {
         self.directory.store(Some(Arc::new(directory)));
     }
 
+    /// Before the keys are open; and when nobody could look for so long whether rights were taken
+    /// away that those in memory are not to be believed.
     #[must_use]
     pub fn is_sealed(&self) -> bool {
-        self.directory.load().is_none()
+        self.stale.load(Ordering::Relaxed) || self.directory.load().is_none()
     }
 
-    /// Takes over what the store has now. When it cannot, the old directory stays, and whoever
-    /// looks for changes tries again in a moment.
-    pub async fn reload(&self) {
+    /// Takes over what the store has now, if it has changed.
+    ///
+    /// # Errors
+    /// The store did not answer, or not with what we wrote; the old directory stays.
+    pub async fn reload(&self) -> Result<(), Error> {
+        self.load(Load::IfChanged).await
+    }
+
+    pub(crate) async fn load(&self, load: Load) -> Result<(), Error> {
         let _turn = self.reloading.lock().await;
         let (Some(before), Some(source)) = (self.directory.load_full(), self.source.get()) else {
-            return;
+            return Ok(());
         };
-        match Directory::load(&*self.vault.store, &**source, Some(&before)).await {
-            Ok(after) => {
-                report(Some(&before), &after);
-                self.directory.store(Some(Arc::new(after)));
-            }
-            Err(error) => tracing::error!(?error, "the directory could not be loaded"),
+        let store = &*self.vault.store;
+        // Of many that wait here, the first one's work may have done for all.
+        if load == Load::IfChanged && store.directory_version().await? == before.version() {
+            return Ok(());
         }
+        let after = Directory::load(store, &**source, Some(&before)).await?;
+        report(Some(&before), &after);
+        self.directory.store(Some(Arc::new(after)));
+        Ok(())
     }
 
     /// # Errors

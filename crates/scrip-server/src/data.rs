@@ -104,7 +104,22 @@ impl Settings {
         if !folder.is_dir() {
             anyhow::bail!("there is no data directory {}; run: scrip init", folder.display());
         }
+        if !self.database().is_file() {
+            anyhow::bail!("there is no vault in {}; run: scrip init", folder.display());
+        }
         Ok(folder)
+    }
+
+    /// Makes the database, and leaves one that is there as it is. Nothing else makes one: a wrong
+    /// path must not begin an empty vault.
+    ///
+    /// # Errors
+    /// The directory cannot be written, or has a database that is not ours.
+    pub(crate) fn create_store(&self) -> anyhow::Result<()> {
+        let store = SqliteStore::open_beside(&self.database());
+        let store = store.map_err(|error| explain(error.into()));
+        let folder = self.storage.data_dir.display();
+        store.map(drop).with_context(|| format!("{folder} cannot be opened"))
     }
 }
 

@@ -52,6 +52,7 @@ struct Keys {
 pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow::Result<()> {
     let settings = Settings::without_file(&flags(arguments), environment)?;
     create_folder(&settings.storage.data_dir)?;
+    settings.create_store()?;
     let json = arguments.json;
     launch::start(settings, async |settings: &Settings, app: &App, url: &str| {
         // After the lock that the store takes: two first starts at once must not make two keys.

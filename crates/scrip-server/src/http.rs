@@ -93,7 +93,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(Operation::DeleteApiKey, MethodFilter::DELETE, "/applications/{id}/keys/{key_id}", may(Permission::KeysDelete), (None, api_keys::delete)),
     route(Operation::ListPermissions, MethodFilter::GET, "/permissions", ANY_KEY, (None, permissions::list)),
 
-    route(Operation::CreateAccessSession, MethodFilter::POST, "/sessions", PUBLIC, (Unread, sessions::create)),
+    route(Operation::CreateAccessSession, MethodFilter::POST, "/sessions", PUBLIC, (None, sessions::create)),
     route(Operation::AuthorizeAccessSession, MethodFilter::POST, "/sessions/authorize", PRIVATE, (Json, sessions::authorize)),
 ];
 

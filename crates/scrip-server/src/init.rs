@@ -39,6 +39,7 @@ struct Made {
 }
 
 async fn found(settings: &Settings) -> anyhow::Result<Made> {
+    settings.create_store()?;
     let vault = settings.open_vault_beside()?;
     let known = vault.store.load_directory().await.map_err(|it| explain(it.into()))?;
     let founded = known.pepper.is_some();

@@ -5,6 +5,7 @@ use std::{
     net,
     path::Path,
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -25,6 +26,7 @@ use crate::{
     tls::Certificates,
 };
 
+const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(1);
 /// Connections that the kernel keeps while all places are taken.
 const BACKLOG: i32 = 1024;
 
@@ -65,7 +67,10 @@ pub(crate) fn start(
     let listener = bind(&settings.server)?;
     let memory = process::confine(&settings.server)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(run(settings, listener, memory, prepare))
+    let outcome = runtime.block_on(run(settings, listener, memory, prepare));
+    // A request that still computes is not waited for: its client was given its time to be answered.
+    runtime.shutdown_timeout(SHUTDOWN_DEADLINE);
+    outcome
 }
 
 /// Before the rights of root are given up, which a low port takes.

@@ -15,6 +15,7 @@ pub mod http;
 mod init;
 mod launch;
 mod operator;
+mod patience;
 mod process;
 mod sealed;
 pub mod serve;

@@ -102,7 +102,7 @@ impl Operator {
             if let Some(tenant) = self.directory.tenant(id) {
                 return Ok(tenant);
             }
-            if self.directory.alterations().iter().any(|it| it.tenant == Some(id)) {
+            if self.is_altered(id) {
                 bail!("the policy of tenant {id} was altered from outside; run: scrip doctor");
             }
             bail!("there is no tenant {id}; run: scrip tenant list");
@@ -124,6 +124,10 @@ impl Operator {
             Some((tenant, application))
         });
         found.with_context(|| format!("there is no application {id}; run: scrip application list"))
+    }
+
+    pub(crate) fn is_altered(&self, id: TenantId) -> bool {
+        self.directory.alterations().iter().any(|it| it.tenant == Some(id))
     }
 
     /// For a warning beside whatever else is said.

@@ -25,7 +25,9 @@ use crate::{
     app::{App, Limits},
     background,
     connection::{Activity, Connection},
-    http, sealed,
+    http,
+    patience::Patient,
+    sealed,
     tls::{Certificates, H2},
 };
 
@@ -143,6 +145,7 @@ impl Front {
             peer,
             activity: Arc::default(),
         };
+        let stream = Patient::new(stream, self.app.limits.header_deadline);
         let Some(tls) = &self.tls else {
             let connection = self.http1.serve_connection(TokioIo::new(stream), service);
             return self.drive(connection, draining, pending()).await;
@@ -164,9 +167,9 @@ impl Front {
     async fn shake_hands(
         &self,
         tls: &Certificates,
-        stream: TcpStream,
+        stream: Patient<TcpStream>,
         mut draining: Draining,
-    ) -> Option<TlsStream<TcpStream>> {
+    ) -> Option<TlsStream<Patient<TcpStream>>> {
         let shaking = timeout(self.app.limits.header_deadline, tls.acceptor().accept(stream));
         tokio::select! {
             shaken = shaking => shaken.ok()?.ok(),

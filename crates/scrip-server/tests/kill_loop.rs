@@ -48,7 +48,7 @@ enum Finding {
     Vanished,
     /// Not what was written.
     Altered,
-    /// Deleted, and there.
+    /// Changed, and there.
     Undead,
     /// Two rows of one request whose outcome was unknown.
     Redone,

@@ -6,14 +6,14 @@ use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord},
     answer::AnswerRecord,
     audit::{AuditRecord, Operation},
-    caller::{Inquiry, Mandate, Permit},
+    caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::DirectoryRecords,
     error::Error,
     id::{TenantId, TokenId},
     operations::claim_answer::ANSWER_RETENTION,
     policy::{PolicyRecords, PolicyWrite, Signed},
     store::{
-        AskedAnswer, Beside, Claimed, CvcChange, DecidePolicy, Deduplicate, DeleteToken, Deleted,
+        AskedAnswer, Beside, Claimed, CvcChange, DecidePolicy, Deduplicate, DeleteToken, Changed,
         InsertToken, Inserted, Store, StoreError, StoreFuture, StoreStatus, StoredAnswer,
         StoredToken, TokenRecord, UpdateToken, Updated,
     },
@@ -102,7 +102,16 @@ impl State {
         }
     }
 
+    /// A request that began before its tenant was deleted must not write after.
+    fn check_tenant(&self, tenant: TenantId) -> Result<(), StoreError> {
+        if self.directory.tenants.iter().any(|it| it.tenant.record.id == tenant) {
+            return Ok(());
+        }
+        Err(StoreError::Unavailable("the tenant was deleted meanwhile".into()))
+    }
+
     fn insert(&mut self, tenant: TenantId, insert: InsertToken) -> Result<Inserted, StoreError> {
+        self.check_tenant(tenant)?;
         let now = insert.audit.at;
         let record = &insert.token.record;
         let found = self.duplicate(tenant, record, insert.deduplicate, (None, now));
@@ -129,6 +138,7 @@ impl State {
     }
 
     fn update(&mut self, tenant: TenantId, update: UpdateToken) -> Result<Updated, StoreError> {
+        self.check_tenant(tenant)?;
         let UpdateToken { token, cvc, indexes, deduplicate, audit, render } = update;
         let id = token.id.clone();
         let found = self.duplicate(tenant, &token, deduplicate, (Some(&id), audit.at));
@@ -159,15 +169,15 @@ impl State {
         Ok(outcome)
     }
 
-    fn delete(&mut self, tenant: TenantId, delete: &DeleteToken) -> Deleted {
+    fn delete(&mut self, tenant: TenantId, delete: &DeleteToken) -> Changed {
         let at = self.live(tenant, &delete.id, delete.audit.at);
         let same = |it: &usize| {
             self.tokens.get(*it).is_some_and(|it| it.token.record.revision == delete.revision)
         };
-        let Some(at) = at.filter(same) else { return Deleted::Stale };
+        let Some(at) = at.filter(same) else { return Changed::Stale };
         self.remove(at);
         self.audit.push((tenant, delete.audit.operation));
-        Deleted::Done
+        Changed::Done
     }
 
     fn change_policy(
@@ -271,7 +281,7 @@ impl Store for MemoryStore {
         self.attempt(move |it| it.update(permit.tenant().id, update))
     }
 
-    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Deleted> {
+    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
         self.with(move |it| it.delete(permit.tenant().id, &delete))
     }
 
@@ -325,18 +335,22 @@ impl Store for MemoryStore {
         self.attempt(move |it| it.change_policy(mandate.tenant().id, decide))
     }
 
-    fn delete_tenant(&self, mandate: Mandate, audit: AuditRecord) -> StoreFuture<'_, Deleted> {
+    fn delete_tenant(
+        &self,
+        deletion: TenantDeletion,
+        audit: AuditRecord,
+    ) -> StoreFuture<'_, Changed> {
         self.with(move |it| {
-            let id = mandate.tenant().id;
+            let id = deletion.tenant();
             let had = it.directory.tenants.len();
             it.directory.tenants.retain(|it| it.tenant.record.id != id);
             if it.directory.tenants.len() == had {
-                return Deleted::Stale;
+                return Changed::Stale;
             }
             it.directory.version += 1;
             it.deleted_tenants.push(id);
             it.audit.push((id, audit.operation));
-            Deleted::Done
+            Changed::Done
         })
     }
 
@@ -388,7 +402,7 @@ impl Store for MemoryStore {
         mandate: Mandate,
         session: Signed<AccessSessionRecord>,
         written: Beside,
-    ) -> StoreFuture<'_, Updated> {
+    ) -> StoreFuture<'_, Changed> {
         self.attempt(move |it| {
             let tenant = mandate.tenant().id;
             let is = |it: &&mut Signed<AccessSessionRecord>| {
@@ -396,10 +410,10 @@ impl Store for MemoryStore {
                     && it.record.tenant == tenant
                     && it.record.authorized.is_none()
             };
-            let Some(found) = it.sessions.iter_mut().find(is) else { return Ok(Updated::Stale) };
+            let Some(found) = it.sessions.iter_mut().find(is) else { return Ok(Changed::Stale) };
             *found = session;
             it.beside(tenant, written)?;
-            Ok(Updated::Done)
+            Ok(Changed::Done)
         })
     }
 

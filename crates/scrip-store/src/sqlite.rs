@@ -22,13 +22,13 @@ use std::{
 use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord},
     audit::AuditRecord,
-    caller::{Inquiry, Mandate, Permit},
+    caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::DirectoryRecords,
     error::Error,
     id::TokenId,
     policy::{PolicyRecords, Signed},
     store::{
-        AskedAnswer, Beside, Claimed, DecidePolicy, DeleteToken, Deleted, InsertToken, Inserted,
+        AskedAnswer, Beside, Claimed, DecidePolicy, DeleteToken, Changed, InsertToken, Inserted,
         Store, StoreError, StoreFuture, StoreStatus, StoredToken, UpdateToken, Updated,
     },
     time::Timestamp,
@@ -155,7 +155,7 @@ impl Store for SqliteStore {
         Box::pin(self.writer.write(move |it| tokens::update_token(it, tenant, update)))
     }
 
-    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Deleted> {
+    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
         let tenant = permit.tenant().id;
         Box::pin(self.writer.write(move |it| tokens::delete_token(it, tenant, &delete)))
     }
@@ -197,13 +197,18 @@ impl Store for SqliteStore {
         Box::pin(self.writer.write(move |it| policy::change_policy(it, tenant, decide)))
     }
 
-    fn delete_tenant(&self, mandate: Mandate, audit: AuditRecord) -> StoreFuture<'_, Deleted> {
-        let tenant = mandate.tenant().id;
+    fn delete_tenant(
+        &self,
+        deletion: TenantDeletion,
+        audit: AuditRecord,
+    ) -> StoreFuture<'_, Changed> {
+        let tenant = deletion.tenant();
         Box::pin(async move {
             let delete = move |it: &_| policy::delete_tenant(it, tenant, &audit);
             let deleted = self.writer.write(delete).await?;
-            // The keys are gone from the tables; the log that had them is cut before the answer.
-            self.writer.progress.cut_due.store(true, Ordering::Relaxed);
+            // The keys are gone from the tables; the log that had them is cut before the answer,
+            // unless somebody reads for longer than a client waits.
+            self.writer.progress.cut_asked.store(true, Ordering::Relaxed);
             self.writer.write(|_| Ok(())).await?;
             Ok(deleted)
         })
@@ -247,7 +252,7 @@ impl Store for SqliteStore {
         mandate: Mandate,
         session: Signed<AccessSessionRecord>,
         written: Beside,
-    ) -> StoreFuture<'_, Updated> {
+    ) -> StoreFuture<'_, Changed> {
         let tenant = mandate.tenant().id;
         let work = move |it: &_| sessions::authorize_access_session(it, tenant, &session, &written);
         Box::pin(self.writer.write(work))

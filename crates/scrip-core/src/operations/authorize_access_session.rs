@@ -1,5 +1,7 @@
 //! Authorize Session: a private application lends a session some of its rights, once.
 
+use std::fmt;
+
 use scrip_seal::Pepper;
 
 use crate::{
@@ -8,32 +10,37 @@ use crate::{
     access_session::{Authorized, SESSION_LIFETIME_MAX},
     answer::{Remember, seal_plain_answer},
     audit::{AuditRecord, Operation},
-    caller::{Caller, Needs},
+    caller::Mandate,
     error::{Error, FieldError, Refusal},
     permission::ApplicationKind,
     policy::Signed,
-    store::{Beside, Updated},
+    store::{Beside, Changed},
     time::Timestamp,
 };
 
-#[derive(Debug)]
 pub struct Authorization {
     pub nonce: String,
     pub access: AccessPolicy,
     pub expires_at: Option<Timestamp>,
 }
 
+impl fmt::Debug for Authorization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Authorization")
+    }
+}
+
 /// # Errors
-/// The caller is not a private application or would lend what it does not have; there is no such
-/// session, or it was authorized before.
+/// The caller would lend what it does not have; there is no such session, or it was authorized
+/// before.
 pub async fn authorize_access_session(
     vault: &Vault,
-    caller: &Caller,
+    mandate: Mandate,
     pepper: &Pepper,
     asked: Authorization,
     remember: Option<Remember<()>>,
 ) -> Result<(), Error> {
-    let mandate = caller.mandate(Needs::Kind(ApplicationKind::Private))?;
+    let caller = mandate.asker()?;
     asked.access.check(ApplicationKind::Private).map_err(Error::Invalid)?;
     if let Some(permission) = caller.principal().exceeds(&asked.access) {
         return Err(Error::Forbidden(Refusal::MoreThanOwn(permission)));
@@ -66,9 +73,9 @@ pub async fn authorize_access_session(
     let entity = record.application.to_string();
     let written = Beside { audit, entity, answer: answer.transpose()? };
     let session = Signed::new(&caller.tenant().keys, record);
-    match vault.store.authorize_access_session(mandate, session, written).await? {
-        Updated::Done => Ok(()),
-        Updated::Stale | Updated::Duplicate(_) => Err(used()),
+    match vault.store.authorize_access_session(mandate.clone(), session, written).await? {
+        Changed::Done => Ok(()),
+        Changed::Stale => Err(used()),
     }
 }
 

@@ -1,23 +1,22 @@
 //! Create Session: a key that can do nothing yet, and the nonce by which a private application will
 //! know it.
 
+use std::fmt;
+
 use scrip_seal::Pepper;
 
 use crate::{
     Vault,
     access_session::{AccessSessionId, AccessSessionRecord, SESSION_LIFETIME},
-    answer::{Remember, seal_plain_answer},
     application::{ApiKeyText, SESSION_MARK, random_text},
     audit::{AuditRecord, Operation},
-    caller::{Caller, Needs},
+    caller::Mandate,
     error::Error,
-    permission::ApplicationKind,
     policy::Signed,
     store::Beside,
     time::Timestamp,
 };
 
-#[derive(Debug)]
 pub struct CreatedAccessSession {
     /// Both are shown now, and never again.
     pub key: ApiKeyText,
@@ -25,15 +24,20 @@ pub struct CreatedAccessSession {
     pub expires_at: Timestamp,
 }
 
+impl fmt::Debug for CreatedAccessSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CreatedAccessSession")
+    }
+}
+
 /// # Errors
-/// The caller is not a public application.
+/// Nobody asks: the operator has no use for a session.
 pub async fn create_access_session(
     vault: &Vault,
-    caller: &Caller,
+    mandate: Mandate,
     pepper: &Pepper,
-    remember: Option<Remember<CreatedAccessSession>>,
 ) -> Result<CreatedAccessSession, Error> {
-    let mandate = caller.mandate(Needs::Kind(ApplicationKind::Public))?;
+    let caller = mandate.asker()?;
     let (tenant, now) = (caller.tenant(), vault.clock.now());
     let created = CreatedAccessSession {
         key: ApiKeyText::new(tenant.kind, SESSION_MARK, vault.chance),
@@ -49,14 +53,10 @@ pub async fn create_access_session(
         expires_at: created.expires_at,
         authorized: None,
     };
-    let answer = remember.as_ref().map(|it| {
-        let rendered = (it.render)(&created);
-        seal_plain_answer(caller, it.claim.digest, rendered, mandate.needs(), now)
-    });
     let audit = AuditRecord::of(Operation::CreateAccessSession, &mandate, now);
     let entity = caller.application().to_string();
-    let written = Beside { audit, entity, answer: answer.transpose()? };
+    let written = Beside { audit, entity, answer: None };
     let session = Signed::new(&tenant.keys, record);
-    vault.store.insert_access_session(mandate, session, written).await?;
+    vault.store.insert_access_session(mandate.clone(), session, written).await?;
     Ok(created)
 }

@@ -3,17 +3,31 @@
 use crate::{
     Vault,
     audit::{AuditRecord, Operation},
-    caller::Mandate,
+    caller::{Mandate, TenantDeletion},
     error::Error,
-    store::Deleted,
+    id::TenantId,
+    store::Changed,
 };
 
 /// # Errors
 /// The tenant is gone.
 pub async fn delete_tenant(vault: &Vault, mandate: Mandate) -> Result<(), Error> {
     let audit = AuditRecord::of(Operation::DeleteTenant, &mandate, vault.clock.now());
-    match vault.store.delete_tenant(mandate, audit).await? {
-        Deleted::Done => Ok(()),
-        Deleted::Stale => Err(Error::NotFound),
+    delete(vault, mandate.into(), audit).await
+}
+
+/// By the operator, whatever became of its policy.
+///
+/// # Errors
+/// The tenant is gone.
+pub async fn delete_tenant_by_id(vault: &Vault, id: TenantId) -> Result<(), Error> {
+    let audit = AuditRecord::of_operator(Operation::DeleteTenant, vault.clock.now());
+    delete(vault, TenantDeletion::by_operator(id), audit).await
+}
+
+async fn delete(vault: &Vault, deletion: TenantDeletion, audit: AuditRecord) -> Result<(), Error> {
+    match vault.store.delete_tenant(deletion, audit).await? {
+        Changed::Done => Ok(()),
+        Changed::Stale => Err(Error::NotFound),
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     id::TokenId,
     operations::update_token::{ATTEMPTS_MAX, too_contended},
     permission::Permission,
-    store::{DeleteToken, Deleted},
+    store::{DeleteToken, Changed},
 };
 
 /// # Errors
@@ -22,9 +22,9 @@ pub async fn delete_token(vault: &Vault, caller: &Caller, id: &TokenId) -> Resul
         let audit = AuditRecord::new(Operation::DeleteToken, caller, now);
         let delete = DeleteToken { id: id.clone(), revision: stored.record.revision, audit };
         match vault.store.delete_token(permit, delete).await? {
-            Deleted::Done => return Ok(()),
+            Changed::Done => return Ok(()),
             // It moved since it was read: whether it may be deleted is to be asked again.
-            Deleted::Stale => (),
+            Changed::Stale => (),
         }
     }
     Err(too_contended())

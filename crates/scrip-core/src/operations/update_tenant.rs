@@ -16,6 +16,9 @@ use crate::{
 /// What is to become of the settings that are there.
 pub type EditSettings = Box<dyn FnOnce(Settings) -> Settings + Send>;
 
+/// And of its quotas: on those that are there then, so that two changes at once both count.
+pub type EditQuotas = Box<dyn FnOnce(Quotas) -> Quotas + Send>;
+
 /// # Errors
 /// The tenant is gone.
 pub async fn update_tenant(
@@ -36,9 +39,9 @@ pub async fn update_tenant(
 pub async fn set_tenant_quotas(
     vault: &Vault,
     mandate: Mandate,
-    quotas: Quotas,
+    edit: EditQuotas,
 ) -> Result<TenantRecord, Error> {
-    let edit = move |record: &mut TenantRecord| record.quotas = quotas;
+    let edit = move |record: &mut TenantRecord| record.quotas = edit(record.quotas);
     rewrite(vault, mandate, Operation::SetTenantQuotas, None, edit).await
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn create(mut asked: Asked) -> Handling {
         let remember = asked.remember(application::created_key);
         let (vault, pepper) = (&asked.app.vault, asked.app.pepper()?);
         let created = create_api_key(vault, asked.mandate()?, &pepper, id, remember).await?;
-        asked.app.reload().await;
+        asked.app.reload().await?;
         Ok(answer::rendered(application::created_key(&created)))
     })
 }
@@ -56,7 +56,7 @@ pub(crate) fn delete(asked: Asked) -> Handling {
     Box::pin(async move {
         let (id, key_id) = (path_id(&asked.id)?, key_id(&asked.inner_id)?);
         delete_api_key(&asked.app.vault, asked.mandate()?, id, key_id).await?;
-        asked.app.reload().await;
+        asked.app.reload().await?;
         Ok(answer::rendered(answer::done()))
     })
 }

@@ -27,7 +27,7 @@ pub(crate) fn create(mut asked: Asked) -> Handling {
         let remember = asked.remember(application::created);
         let (vault, pepper) = (&asked.app.vault, asked.app.pepper()?);
         let created = create_application(vault, asked.mandate()?, &pepper, new, remember).await?;
-        asked.app.reload().await;
+        asked.app.reload().await?;
         Ok(answer::rendered(application::created(&created)))
     })
 }
@@ -74,7 +74,7 @@ pub(crate) fn update(mut asked: Asked) -> Handling {
         let remember = asked.remember(application::found);
         let (vault, mandate) = (&asked.app.vault, asked.mandate()?);
         let updated = update_application(vault, mandate, id, update, remember).await?;
-        asked.app.reload().await;
+        asked.app.reload().await?;
         Ok(answer::rendered(application::found(&updated)))
     })
 }
@@ -83,7 +83,7 @@ pub(crate) fn delete(asked: Asked) -> Handling {
     Box::pin(async move {
         let id = path_id(&asked.id)?;
         delete_application(&asked.app.vault, asked.mandate()?, id).await?;
-        asked.app.reload().await;
+        asked.app.reload().await?;
         Ok(answer::rendered(answer::done()))
     })
 }

@@ -7,7 +7,6 @@ use scrip_core::{
     application::ApiKeyText,
     caller::{Caller, Origin},
     directory::Known,
-    error::Error,
     operations::resume_access_session::resume_access_session,
     principal::Principal,
 };
@@ -40,9 +39,7 @@ fn known(app: &App, key: &str) -> Result<Option<Arc<Principal>>, Problem> {
     let directory = app.directory.load();
     match directory.as_ref().ok_or(Problem::Sealed)?.authenticate(key) {
         Some(Known::Principal(principal)) => Ok(Some(Arc::clone(principal))),
-        Some(Known::Refused) => {
-            Err(Error::Unavailable("the policy of its tenant was altered".into()).into())
-        }
+        Some(Known::Refused) => Err(Problem::Refused),
         None => Ok(None),
     }
 }

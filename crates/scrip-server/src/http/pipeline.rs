@@ -22,6 +22,7 @@ use hyper::{
 use scrip_core::{
     answer::{Remember, Rendered},
     caller::{Caller, Mandate, Needs, Origin},
+    directory::Directory,
     error::Error,
     store::Claim,
 };
@@ -45,7 +46,6 @@ use crate::{
 struct Peer(SocketAddr);
 
 /// What a handler is given.
-#[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) app: Arc<App>,
     pub(crate) caller: Caller,
@@ -145,6 +145,7 @@ async fn handle(
     let peer: Option<&Peer> = head.extensions.get();
     let address = peer.map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |it| it.0.ip());
     let origin = Origin { trace: Arc::clone(&trace.0), address };
+    let known_by = app.directory.load_full();
     let caller = authenticate(app, &head.headers, origin).await?;
     caller.meets(route.needs)?;
     check_content_type(route.body, &head.headers)?;
@@ -170,6 +171,8 @@ async fn handle(
             timeout(app.limits.body_deadline, read).await.map_err(|_| Problem::BodyTimeout)??
         }
     };
+    let caller = still(app, known_by.as_ref(), caller, &head.headers).await?;
+    caller.meets(route.needs)?;
     let claimed = claim.is_some();
     let (app, needs) = (Arc::clone(app), route.needs);
     let query = head.uri.query().map(str::to_owned);
@@ -182,6 +185,22 @@ async fn handle(
     // while its write is still on the way to a commit.
     let handled = tokio::spawn(handling).await;
     handled.unwrap_or_else(|_| Err(Error::Internal("a handler panicked".into()).into()))
+}
+
+/// A body may take its time to arrive, and its sender may have lost its rights meanwhile.
+async fn still(
+    app: &App,
+    known_by: Option<&Arc<Directory>>,
+    caller: Caller,
+    headers: &HeaderMap,
+) -> Result<Caller, Problem> {
+    let now = app.directory.load();
+    let same = known_by.zip(now.as_ref()).is_some_and(|(then, now)| Arc::ptr_eq(then, now));
+    drop(now);
+    if same && caller.session().is_none() {
+        return Ok(caller);
+    }
+    authenticate(app, headers, caller.origin().clone()).await
 }
 
 async fn path_ids(route: &Route, head: &mut Parts) -> (String, String) {

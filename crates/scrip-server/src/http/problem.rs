@@ -27,8 +27,10 @@ pub(crate) enum Problem {
     BodyTimeout,
     /// Not JSON, or JSON that is not read: the rule and where.
     Malformed(String),
-    /// The keys are not open yet.
+    /// The keys are not open yet, or not believed any more.
     Sealed,
+    /// The policy of the key's tenant is not as we wrote it. The log has said so once.
+    Refused,
     Failed(Error),
 }
 
@@ -66,7 +68,9 @@ impl Problem {
             Self::Failed(Error::Conflict { .. }) => StatusCode::CONFLICT,
             Self::Failed(Error::Unprocessable { .. }) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Failed(Error::TooMany { .. }) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Sealed | Self::Failed(Error::Unavailable(_)) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Sealed | Self::Refused | Self::Failed(Error::Unavailable(_)) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::Failed(Error::Internal(_)) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -83,6 +87,9 @@ impl Problem {
             Self::BodyTimeout => "the body did not arrive in time".to_owned(),
             Self::Malformed(rule) => rule.clone(),
             Self::Sealed => "the vault is sealed until it has its keys; try again".to_owned(),
+            Self::Refused => {
+                "the rights of this tenant cannot be trusted now; its operator knows more".to_owned()
+            }
             Self::Failed(error) => error.to_string(),
         }
     }
@@ -90,7 +97,9 @@ impl Problem {
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Failed(Error::TooMany { retry_after }) => Some(*retry_after),
-            Self::Sealed | Self::Failed(Error::Unavailable(_)) => Some(Duration::from_secs(1)),
+            Self::Sealed | Self::Refused | Self::Failed(Error::Unavailable(_)) => {
+                Some(Duration::from_secs(1))
+            }
             Self::NoRoute
             | Self::MethodNotAllowed
             | Self::Unauthorized
@@ -134,9 +143,12 @@ impl Problem {
     }
 }
 
+/// More complaints than anybody reads; and an answer must not be many times its request.
+const ERRORS_TOLD: usize = 50;
+
 fn by_field(errors: &[FieldError]) -> BTreeMap<&str, Vec<&str>> {
     let mut fields = BTreeMap::<&str, Vec<&str>>::new();
-    for error in errors {
+    for error in errors.iter().take(ERRORS_TOLD) {
         fields.entry(&error.field).or_default().push(&error.problem);
     }
     fields

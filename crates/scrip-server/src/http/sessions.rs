@@ -10,11 +10,12 @@ use crate::{
     wire::{self, answer, session},
 };
 
-pub(crate) fn create(mut asked: Asked) -> Handling {
+/// Not remembered: every browser has the public key, and would be given another one's session by a
+/// guessed idempotency key. To begin a second session harms nobody.
+pub(crate) fn create(asked: Asked) -> Handling {
     Box::pin(async move {
-        let remember = asked.remember(session::created);
         let (vault, pepper) = (&asked.app.vault, asked.app.pepper()?);
-        let created = create_access_session(vault, &asked.caller, &pepper, remember).await?;
+        let created = create_access_session(vault, asked.mandate()?, &pepper).await?;
         Ok(answer::rendered(session::created(&created)))
     })
 }
@@ -24,8 +25,8 @@ pub(crate) fn authorize(mut asked: Asked) -> Handling {
         let authorization = session::parse_authorization(wire::json::read(&asked.body)?)?;
         let remember = asked.remember(session::authorized);
         let (vault, pepper) = (&asked.app.vault, asked.app.pepper()?);
-        let caller = &asked.caller;
-        authorize_access_session(vault, caller, &pepper, authorization, remember).await?;
+        let mandate = asked.mandate()?;
+        authorize_access_session(vault, mandate, &pepper, authorization, remember).await?;
         Ok(answer::rendered(answer::done()))
     })
 }

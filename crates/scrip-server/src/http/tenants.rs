@@ -16,7 +16,7 @@ pub(crate) fn update(mut asked: Asked) -> Handling {
         let update = tenant::parse_update(wire::json::read(&asked.body)?)?;
         let remember = asked.remember(tenant::updated);
         let updated = update_tenant(&asked.app.vault, asked.mandate()?, update, remember).await?;
-        asked.app.reload().await;
+        asked.app.reload().await?;
         Ok(answer::rendered(tenant::updated(&updated)))
     })
 }
@@ -24,7 +24,7 @@ pub(crate) fn update(mut asked: Asked) -> Handling {
 pub(crate) fn delete(asked: Asked) -> Handling {
     Box::pin(async move {
         delete_tenant(&asked.app.vault, asked.mandate()?).await?;
-        asked.app.reload().await;
+        asked.app.reload().await?;
         Ok(answer::rendered(answer::done()))
     })
 }

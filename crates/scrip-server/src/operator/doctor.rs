@@ -167,10 +167,18 @@ fn swap(settings: &Settings) -> Finding {
 fn transport(settings: &Settings) -> Vec<Finding> {
     let server = &settings.server;
     match (&settings.tls.certificate, &settings.tls.key) {
-        (Some(certificate), Some(key)) => vec![match Certificates::load(certificate, key) {
-            Ok(_) => good("tls", "the certificate and its key belong together"),
-            Err(error) => bad("tls", format!("{error:#}")),
-        }],
+        (Some(certificate), Some(key)) => {
+            let mode = fs::metadata(key).map_or(0, |it| it.permissions().mode() & 0o777);
+            let mut findings = vec![match Certificates::load(certificate, key) {
+                Ok(_) => good("tls", "the certificate and its key belong together"),
+                Err(error) => bad("tls", format!("{error:#}")),
+            }];
+            if mode & 0o007 != 0 {
+                let says = format!("anybody can read {} (mode {mode:o})", key.display());
+                findings.push(bad("tls", says));
+            }
+            findings
+        }
         (_, _) if server.listen.ip().is_loopback() => {
             vec![good("tls", "none, and the listener is for this machine only")]
         }

@@ -6,8 +6,9 @@ use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 use scrip_core::{
     application::Name,
+    id::TenantId,
     operations::{
-        create_tenant::create_tenant, delete_tenant::delete_tenant,
+        create_tenant::create_tenant, delete_tenant::delete_tenant_by_id,
         update_tenant::set_tenant_quotas,
     },
     quota::Quotas,
@@ -204,16 +205,23 @@ enum Sure {
 }
 
 async fn delete(operator: &Operator, tenant: &str, sure: Sure) -> anyhow::Result<Said> {
-    let tenant = operator.tenant(tenant)?;
-    let (id, name) = (tenant.id, tenant.name.as_str());
+    // One whose policy was altered has no name that could be believed, but an id.
+    let altered = TenantId::parse(tenant).filter(|it| operator.is_altered(*it));
+    let (id, what) = match altered {
+        Some(id) => (id, "whose policy was altered".to_owned()),
+        None => {
+            let it = operator.tenant(tenant)?;
+            let count = it.applications.len();
+            (it.id, format!("({}) with {count} applications", it.name.as_str()))
+        }
+    };
     if sure == Sure::No {
         bail!(
-            "this destroys the keys of tenant {id} ({name}) with {} applications, and nothing of \
-             it can be read again. Say --yes if that is meant",
-            tenant.applications.len()
+            "this destroys the keys of tenant {id} {what}, and nothing of it can be read again. \
+             Say --yes if that is meant"
         );
     }
-    delete_tenant(&operator.vault, mandate(tenant)).await.map_err(explain)?;
+    delete_tenant_by_id(&operator.vault, id).await.map_err(explain)?;
     let text = format!(
         "deleted tenant {id}: its keys are destroyed, so none of its tokens opens. A running \
          server removes what is left of them"
@@ -228,11 +236,21 @@ fn quotas(quotas: &Quotas) -> Said {
 
 async fn set(operator: &Operator, tenant: &str, pairs: &[String]) -> anyhow::Result<Said> {
     let tenant = operator.tenant(tenant)?;
-    let mut changed = tenant.quotas;
+    let mut asked = Vec::new();
+    let mut tried = tenant.quotas;
     for pair in pairs {
         let (name, value) = pair.split_once('=').context("a quota is set by NAME=VALUE")?;
-        changed.set(name, value).map_err(|it| explain(it.into()))?;
+        tried.set(name, value).map_err(|it| explain(it.into()))?;
+        if asked.iter().any(|(known, _)| known == name) {
+            bail!("{name} is given twice");
+        }
+        asked.push((name.to_owned(), value.to_owned()));
     }
-    let record = set_tenant_quotas(&operator.vault, mandate(tenant), changed).await;
+    let edit = Box::new(move |mut quotas: Quotas| {
+        // They were tried above.
+        asked.iter().for_each(|(name, value)| drop(quotas.set(name, value)));
+        quotas
+    });
+    let record = set_tenant_quotas(&operator.vault, mandate(tenant), edit).await;
     Ok(quotas(&record.map_err(explain)?.quotas))
 }

@@ -1,7 +1,7 @@
 //! Permissions and rules on the wire.
 
 use scrip_core::{
-    access::{AccessPolicy, AccessRule, Condition, Reach},
+    access::{AccessPolicy, AccessRule, Condition, RULES_MAX, Reach},
     container::Container,
     error::FieldError,
     permission::{Permission, Permissions, Transform},
@@ -24,6 +24,11 @@ pub(crate) fn parse(fields: &mut Fields, holder: Holder) -> AccessPolicy {
     let permissions = parse_permissions("permissions", &permissions, &mut fields.errors);
     let rules = match fields.any("rules") {
         None | Some(Value::Null) => Vec::new(),
+        // Before they are read: each of them could be wrong in several ways.
+        Some(Value::Array(rules)) if rules.len() > RULES_MAX => {
+            fields.errors.push(FieldError::new("rules", "must have at most 64 entries"));
+            Vec::new()
+        }
         Some(Value::Array(rules)) => rules,
         Some(_) => {
             fields.errors.push(FieldError::new("rules", "must be an array of rules"));
@@ -43,6 +48,10 @@ pub(crate) fn parse(fields: &mut Fields, holder: Holder) -> AccessPolicy {
 }
 
 fn parse_permissions(field: &str, names: &[String], errors: &mut Vec<FieldError>) -> Permissions {
+    if names.len() > Permission::ALL.len() {
+        errors.push(FieldError::new(field.to_owned(), "has more entries than there are permissions"));
+        return Permissions::default();
+    }
     let known = |(at, name): (usize, &String)| {
         let known = Permission::parse(name);
         if known.is_none() {

@@ -140,7 +140,7 @@ impl Server {
         self.runtime.block_on(async {
             let tenant = create_tenant(vault, &*self.root, name, TenantKind::Test, settings);
             let id = tenant.await.unwrap();
-            self.app.reload().await;
+            self.app.reload().await.unwrap();
             Arc::clone(self.app.directory.load().as_ref().unwrap().tenant(id).unwrap())
         })
     }
@@ -172,7 +172,7 @@ impl Server {
         let mandate = Mandate::of_operator(Arc::clone(tenant));
         self.runtime.block_on(async {
             let created = create_application(vault, mandate, &pepper, new, None).await.unwrap();
-            self.app.reload().await;
+            self.app.reload().await.unwrap();
             created.api_key.unwrap().expose().to_owned()
         })
     }

@@ -6,13 +6,13 @@ use scrip_core::{
     Vault,
     access_session::{AccessSessionId, AccessSessionRecord},
     audit::AuditRecord,
-    caller::{Inquiry, Mandate, Permit},
+    caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::{Directory, DirectoryRecords},
     error::Error,
     id::TokenId,
     policy::{PolicyRecords, Signed},
     store::{
-        AskedAnswer, Beside, Claimed, DecidePolicy, DeleteToken, Deleted, InsertToken, Inserted,
+        AskedAnswer, Beside, Claimed, DecidePolicy, DeleteToken, Changed, InsertToken, Inserted,
         Store, StoreFuture, StoreStatus, StoredToken, UpdateToken, Updated,
     },
     time::Timestamp,
@@ -118,7 +118,7 @@ impl Store for Faulty {
         self.inner.update_token(permit, update)
     }
 
-    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Deleted> {
+    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
         self.inner.delete_token(permit, delete)
     }
 
@@ -154,8 +154,12 @@ impl Store for Faulty {
         self.inner.change_policy(mandate, decide)
     }
 
-    fn delete_tenant(&self, mandate: Mandate, audit: AuditRecord) -> StoreFuture<'_, Deleted> {
-        self.inner.delete_tenant(mandate, audit)
+    fn delete_tenant(
+        &self,
+        deletion: TenantDeletion,
+        audit: AuditRecord,
+    ) -> StoreFuture<'_, Changed> {
+        self.inner.delete_tenant(deletion, audit)
     }
 
     fn purge_tenants(&self, now: Timestamp) -> StoreFuture<'_, usize> {
@@ -191,7 +195,7 @@ impl Store for Faulty {
         mandate: Mandate,
         session: Signed<AccessSessionRecord>,
         written: Beside,
-    ) -> StoreFuture<'_, Updated> {
+    ) -> StoreFuture<'_, Changed> {
         self.inner.authorize_access_session(mandate, session, written)
     }
 

@@ -10,7 +10,10 @@ use std::{
 use rusqlite::Connection;
 use scrip_core::store::StoreError;
 
-use crate::sqlite::{connection::open_checkpointer, writer::Progress};
+use crate::sqlite::{
+    connection::{BUSY_TIMEOUT, open_checkpointer},
+    writer::{Progress, cut},
+};
 
 const EVERY: Duration = Duration::from_millis(250);
 /// Under unbroken load a passive checkpoint never reaches the end of the log, which would grow
@@ -49,6 +52,12 @@ impl Drop for Checkpointer {
 fn run(connection: &Connection, stopped: &mpsc::Receiver<()>, progress: &Progress) {
     let mut seen = 0;
     while stopped.recv_timeout(EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
+        if progress.cut_due.load(Ordering::Relaxed) {
+            // Without waiting: whoever waits for readers keeps writers waiting.
+            drop(connection.busy_timeout(Duration::ZERO));
+            progress.cut_due.store(!cut(connection), Ordering::Relaxed);
+            drop(connection.busy_timeout(BUSY_TIMEOUT));
+        }
         let commits = progress.commits.load(Ordering::Relaxed);
         if commits == seen {
             continue;

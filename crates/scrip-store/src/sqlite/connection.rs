@@ -1,8 +1,8 @@
 //! Opening the database file: settings, schema, and who may have it open.
 
 use std::{
-    fs::{File, OpenOptions},
-    os::unix::fs::OpenOptionsExt,
+    fs::{self, File, OpenOptions},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, fchown},
     path::Path,
     time::Duration,
 };
@@ -99,10 +99,15 @@ fn create_private(path: &Path) -> Result<(), StoreError> {
 /// Held as long as a server has the store open: two of them would share no queue and no claims.
 /// Nothing when somebody else holds it for longer than an operator's command takes to begin.
 pub(super) fn lock(path: &Path, patience: Duration) -> Result<Option<File>, StoreError> {
+    let owner = fs::metadata(path).ok();
     let path = path.with_extension("lock");
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
     let unavailable = |_| StoreError::Unavailable("the lock file cannot be opened".into());
     let file = file.map_err(unavailable)?;
+    // A command that root ran must not leave a file that the server cannot open.
+    if let Some(owner) = owner {
+        drop(fchown(&file, Some(owner.uid()), Some(owner.gid())));
+    }
     let mut waited = Duration::ZERO;
     while file.try_lock().is_err() {
         if waited >= patience {

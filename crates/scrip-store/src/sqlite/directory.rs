@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 use scrip_core::{
     access::AccessPolicy,
     application::{ApiKeyRecord, ApplicationRecord, Name},
@@ -64,17 +64,17 @@ fn load_policies(
     only: Option<TenantId>,
     unreadable: &mut Vec<Alteration>,
 ) -> Result<Vec<PolicyRecords>, StoreError> {
-    let keys = read(connection, TENANT_KEYS, ("tenant key", only), unreadable, tenant_key)?;
+    let keys = read(connection, &TENANT_KEYS, only, unreadable, tenant_key)?;
     let mut sealing = grouped(keys);
-    let applications =
-        read(connection, APPLICATIONS, ("application", only), unreadable, application)?;
+    let applications = read(connection, &APPLICATIONS, only, unreadable, application)?;
     let mut applications = grouped(applications);
-    let api_keys = read(connection, API_KEYS, ("API key", only), unreadable, api_key)?;
+    let api_keys = read(connection, &API_KEYS, only, unreadable, api_key)?;
     let mut api_keys = grouped(api_keys);
     let mut found = Vec::new();
-    for (id, (mut tenant, seal)) in read(connection, TENANTS, ("tenant", only), unreadable, tenant)?
-    {
-        tenant.record.keys.sealing = sealing.remove(&id).unwrap_or_default();
+    for (id, (mut tenant, seal)) in read(connection, &TENANTS, only, unreadable, tenant)? {
+        let mut keys = sealing.remove(&id).unwrap_or_default();
+        keys.sort_by_key(|(version, _)| *version);
+        tenant.record.keys.sealing = keys;
         let applications = applications.remove(&id).unwrap_or_default();
         let api_keys = api_keys.remove(&id).unwrap_or_default();
         found.push(PolicyRecords { tenant, applications, api_keys, seal });
@@ -94,23 +94,33 @@ fn grouped<T>(rows: Vec<(TenantId, T)>) -> HashMap<TenantId, Vec<T>> {
     groups
 }
 
+/// How the rows of a table are read. Two texts, for a condition that may not hold would keep the
+/// engine from using an index.
+struct Table {
+    kind: &'static str,
+    all: &'static str,
+    of_one: &'static str,
+}
+
 /// The rows of a table that can be read, each with its tenant, which is its first column.
 fn read<T>(
     connection: &Connection,
-    sql: &str,
-    (kind, only): (&str, Option<TenantId>),
+    table: &Table,
+    only: Option<TenantId>,
     unreadable: &mut Vec<Alteration>,
     parse: impl Fn(&Row<'_>) -> Option<T>,
 ) -> Result<Vec<(TenantId, T)>, StoreError> {
+    let sql = if only.is_some() { table.of_one } else { table.all };
     let mut statement = connection.prepare_cached(sql).map_err(fault)?;
-    let mut rows = statement.query([only.map(|it| *it.0.as_bytes())]).map_err(fault)?;
+    let only = only.iter().map(|it| it.0.as_bytes());
+    let mut rows = statement.query(params_from_iter(only)).map_err(fault)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(fault)? {
         let tenant = row.get(0).ok().map(|it| TenantId(uuid(it)));
         match tenant.zip(parse(row)) {
             Some(row) => found.push(row),
             None => {
-                let what = format!("a row of kind {kind} cannot be read");
+                let what = format!("a row of kind {} cannot be read", table.kind);
                 unreadable.push(Alteration { tenant, what });
             }
         }
@@ -118,26 +128,40 @@ fn read<T>(
     Ok(found)
 }
 
-const TENANT_KEYS: &str = "
+/// A table's two texts, which differ at the end.
+macro_rules! table {
+    ($kind:literal, $sql:literal, $tenant:literal) => {
+        Table { kind: $kind, all: $sql, of_one: concat!($sql, " WHERE ", $tenant, " = ?1") }
+    };
+}
+
+const TENANT_KEYS: Table = table!(
+    "tenant key",
+    "
 -- list_tenant_keys
-SELECT tenant, version, wrapped FROM tenant_keys
-WHERE ?1 IS NULL OR tenant = ?1 ORDER BY tenant, version";
+SELECT tenant, version, wrapped FROM tenant_keys",
+    "tenant"
+);
 
 fn tenant_key(row: &Row<'_>) -> Option<(u32, Sealed)> {
     Some((row.get(1).ok()?, Sealed::from_stored(row.get(2).ok()?)))
 }
 
-const TENANTS: &str = "
+const TENANTS: Table = table!(
+    "tenant",
+    "
 -- list_tenants
 SELECT id, name, kind, settings, quotas, lasting_key, mac, policy_counter, policy_mac,
     created_by, created_at, modified_by, modified_at
-FROM tenants WHERE ?1 IS NULL OR id = ?1";
+FROM tenants",
+    "id"
+);
 
 fn tenant(row: &Row<'_>) -> Option<(Signed<TenantRecord>, PolicySeal)> {
     let lasting = Sealed::from_stored(row.get(5).ok()?);
     let record = TenantRecord {
         id: TenantId(uuid(row.get(0).ok()?)),
-        name: Name::parse(&text(row, 1)?).ok()?,
+        name: Name::from_stored(&text(row, 1)?)?,
         kind: TenantKind::parse(&text(row, 2)?)?,
         settings: Settings::from_text(&text(row, 3)?)?,
         quotas: Quotas::from_text(&text(row, 4)?)?,
@@ -149,16 +173,20 @@ fn tenant(row: &Row<'_>) -> Option<(Signed<TenantRecord>, PolicySeal)> {
     Some((Signed { record, mac: Mac(row.get(6).ok()?) }, seal))
 }
 
-const APPLICATIONS: &str = "
+const APPLICATIONS: Table = table!(
+    "application",
+    "
 -- list_applications
 SELECT tenant, id, name, kind, access, mac, created_by, created_at, modified_by, modified_at
-FROM applications WHERE ?1 IS NULL OR tenant = ?1";
+FROM applications",
+    "tenant"
+);
 
 fn application(row: &Row<'_>) -> Option<Signed<ApplicationRecord>> {
     let record = ApplicationRecord {
         id: ApplicationId(uuid(row.get(1).ok()?)),
         tenant: TenantId(uuid(row.get(0).ok()?)),
-        name: Name::parse(&text(row, 2)?).ok()?,
+        name: Name::from_stored(&text(row, 2)?)?,
         kind: ApplicationKind::parse(&text(row, 3)?)?,
         access: AccessPolicy::from_text(&text(row, 4)?)?,
         created: stamp(row, 6)??,
@@ -167,10 +195,14 @@ fn application(row: &Row<'_>) -> Option<Signed<ApplicationRecord>> {
     Some(Signed { record, mac: Mac(row.get(5).ok()?) })
 }
 
-const API_KEYS: &str = "
+const API_KEYS: Table = table!(
+    "API key",
+    "
 -- list_api_keys
 SELECT tenant, application, id, digest, mac, created_by, created_at
-FROM api_keys WHERE ?1 IS NULL OR tenant = ?1";
+FROM api_keys",
+    "tenant"
+);
 
 fn api_key(row: &Row<'_>) -> Option<Signed<ApiKeyRecord>> {
     let record = ApiKeyRecord {

@@ -8,7 +8,7 @@ use scrip_core::{
     error::Error,
     id::TenantId,
     policy::{PolicyRecords, PolicySeal, PolicyWrite, Signed, Stamp},
-    store::{DecidePolicy, Deleted, PolicyEdit, StoreError},
+    store::{DecidePolicy, Changed, PolicyEdit, StoreError},
     tenant::TenantRecord,
     time::Timestamp,
 };
@@ -27,7 +27,10 @@ pub(super) fn insert_pepper(connection: &Connection, pepper: &Sealed) -> Result<
 
 fn raise_version(connection: &Connection) -> Result<(), StoreError> {
     let sql = "-- raise_version\nUPDATE directory_state SET version = version + 1";
-    connection.execute(sql, []).map(drop).map_err(fault)
+    match connection.execute(sql, []).map_err(fault)? {
+        1 => Ok(()),
+        _ => Err(StoreError::Corrupt("the version of the directory is not one of ours")),
+    }
 }
 
 pub(super) fn insert_tenant(
@@ -208,13 +211,13 @@ pub(super) fn delete_tenant(
     connection: &Connection,
     tenant: TenantId,
     audit: &AuditRecord,
-) -> Result<Deleted, StoreError> {
+) -> Result<Changed, StoreError> {
     connection.execute_batch("PRAGMA secure_delete = ON").map_err(fault)?;
     let sql = "-- delete_tenant\nDELETE FROM tenants WHERE id = ?";
     let deleted = connection.execute(sql, [tenant.0.as_bytes()]).map_err(fault);
     connection.execute_batch("PRAGMA secure_delete = FAST").map_err(fault)?;
     if deleted? == 0 {
-        return Ok(Deleted::Stale);
+        return Ok(Changed::Stale);
     }
     let sql = "
 -- insert_deleted_tenant
@@ -222,7 +225,7 @@ INSERT INTO deleted_tenants (id, deleted_at) VALUES (?, ?)";
     connection.execute(sql, (tenant.0.as_bytes(), audit.at.unix_ms)).map_err(fault)?;
     raise_version(connection)?;
     insert_audit(connection, tenant, audit, &tenant.to_string(), "done")?;
-    Ok(Deleted::Done)
+    Ok(Changed::Done)
 }
 
 const PURGED_AT_ONCE: i64 = 256;

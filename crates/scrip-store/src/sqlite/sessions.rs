@@ -6,7 +6,7 @@ use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord, Authorized},
     id::{ApplicationId, TenantId},
     policy::Signed,
-    store::{Beside, StoreError, Updated},
+    store::{Beside, Changed, StoreError},
     time::Timestamp,
 };
 use scrip_seal::Mac;
@@ -123,7 +123,7 @@ pub(super) fn authorize_access_session(
     tenant: TenantId,
     session: &Signed<AccessSessionRecord>,
     written: &Beside,
-) -> Result<Updated, StoreError> {
+) -> Result<Changed, StoreError> {
     let record = &session.record;
     let authorized = record.authorized.as_ref();
     let changed = connection
@@ -141,18 +141,16 @@ pub(super) fn authorize_access_session(
         })
         .map_err(fault)?;
     if changed == 0 {
-        return Ok(Updated::Stale);
+        return Ok(Changed::Stale);
     }
     insert_beside(connection, tenant, written, "done")?;
-    Ok(Updated::Done)
+    Ok(Changed::Done)
 }
 
-/// Most last the same time, so those that ended are found at the front; one that lasts longer is
-/// passed over.
 const FORGET_SESSIONS: &str = "
 -- forget_access_sessions
 DELETE FROM access_sessions WHERE seq IN (
-    SELECT seq FROM access_sessions WHERE expires_at <= :before ORDER BY seq LIMIT :at_once
+    SELECT seq FROM access_sessions WHERE expires_at <= :before LIMIT :at_once
 )";
 
 pub(super) fn forget_access_sessions(

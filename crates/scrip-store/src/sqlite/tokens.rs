@@ -5,7 +5,7 @@ use scrip_core::{
     cvc::CvcRecord,
     id::{TenantId, TokenId},
     store::{
-        CvcChange, Deduplicate, DeleteToken, Deleted, InsertToken, Inserted, StoreError,
+        CvcChange, Deduplicate, DeleteToken, Changed, InsertToken, Inserted, StoreError,
         StoredToken, TokenRecord, UpdateToken, Updated,
     },
     time::Timestamp,
@@ -91,6 +91,7 @@ pub(super) fn insert_token(
     let InsertToken { token: StoredToken { record, cvc }, indexes, deduplicate, audit, render } =
         insert;
     let now = audit.at;
+    check_tenant(connection, tenant)?;
     let found = find_duplicate(connection, tenant, &record, (deduplicate, now, ""))?;
     let (outcome, seq, id, word) = match found {
         Some((seq, found)) => {
@@ -111,6 +112,16 @@ pub(super) fn insert_token(
         insert_answer(connection, tenant, &answer, Some(seq))?;
     }
     Ok(outcome)
+}
+
+/// A request that began before its tenant was deleted must not write after.
+fn check_tenant(connection: &Connection, tenant: TenantId) -> Result<(), StoreError> {
+    const FIND_TENANT: &str = "-- find_tenant\nSELECT 1 FROM tenants WHERE id = ?1";
+    let mut statement = connection.prepare_cached(FIND_TENANT).map_err(fault)?;
+    if statement.exists([tenant.0.as_bytes()]).map_err(fault)? {
+        return Ok(());
+    }
+    Err(StoreError::Unavailable("the tenant was deleted meanwhile".into()))
 }
 
 const INSERT_TOKEN: &str = "
@@ -216,6 +227,7 @@ pub(super) fn update_token(
     update: UpdateToken,
 ) -> Result<Updated, StoreError> {
     let UpdateToken { token, cvc, indexes, deduplicate, audit, render } = update;
+    check_tenant(connection, tenant)?;
     let current = find_token(connection, tenant, &token.id, audit.at)?;
     let current = current.filter(|(_, it)| it.record.revision.saturating_add(1) == token.revision);
     let Some((seq, _)) = current else { return Ok(Updated::Stale) };
@@ -271,7 +283,7 @@ pub(super) fn delete_token(
     connection: &Connection,
     tenant: TenantId,
     delete: &DeleteToken,
-) -> Result<Deleted, StoreError> {
+) -> Result<Changed, StoreError> {
     let parameters = named_params! {
         ":tenant": tenant.0.as_bytes(),
         ":id": delete.id.as_str(),
@@ -279,10 +291,10 @@ pub(super) fn delete_token(
         ":now": delete.audit.at.unix_ms,
     };
     if execute(connection, DELETE_TOKEN, parameters)? == 0 {
-        return Ok(Deleted::Stale);
+        return Ok(Changed::Stale);
     }
     insert_audit(connection, tenant, &delete.audit, delete.id.as_str(), "deleted")?;
-    Ok(Deleted::Done)
+    Ok(Changed::Done)
 }
 
 fn execute(

@@ -46,7 +46,10 @@ pub(super) struct Progress {
     pub(super) commits: AtomicU64,
     /// The log has grown past its mark, and only the writer can make it start over.
     pub(super) restart_due: AtomicBool,
-    /// What was in the log must not stay there: it is to be moved and cut to nothing.
+    /// What was in the log must not stay there: it is to be moved and cut to nothing, by the
+    /// writer before its next commit.
+    pub(super) cut_asked: AtomicBool,
+    /// The writer could not; now the checkpointer tries.
     pub(super) cut_due: AtomicBool,
 }
 
@@ -110,18 +113,15 @@ impl Drop for Writer {
 
 fn run(connection: &Connection, mut waiting: mpsc::Receiver<Work>, progress: &Progress) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
-    let mut cuts = CUTS_BEFORE_ANSWER;
     while waiting.blocking_recv_many(&mut batch, BATCH_MAX) > 0 {
         if progress.restart_due.swap(false, Ordering::Relaxed) {
             // Readers are short; should one be in the way, the next mark tries again.
             drop(connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())));
         }
-        if progress.cut_due.swap(false, Ordering::Relaxed) {
-            let done = cut(connection, cuts);
-            // Somebody has been reading all the while. The next commit tries again, but only once:
-            // nobody else is to wait for it.
-            progress.cut_due.store(!done, Ordering::Relaxed);
-            cuts = if done { CUTS_BEFORE_ANSWER } else { 1 };
+        if progress.cut_asked.swap(false, Ordering::Relaxed) && !cut_soon(connection) {
+            tracing::warn!("somebody reads the database all the while; its log is cut later");
+            // Nobody else is to wait for it.
+            progress.cut_due.store(true, Ordering::Relaxed);
         }
         commit(connection, &mut batch, &mut waiting);
         progress.commits.fetch_add(1, Ordering::Relaxed);
@@ -131,25 +131,26 @@ fn run(connection: &Connection, mut waiting: mpsc::Receiver<Work>, progress: &Pr
 /// Many short attempts, not a long one: a reader from before the last commit is in the way of one
 /// and not of the next, and whoever else moves the log at the moment the engine does not wait for.
 const CUTS_BEFORE_ANSWER: u32 = 50;
-const CUT_WAIT: Duration = Duration::from_millis(100);
+const CUT_WAIT: Duration = Duration::from_millis(50);
 const CUT_PAUSE: Duration = Duration::from_millis(5);
 
 /// Says whether the log is empty now.
-fn cut(connection: &Connection, attempts: u32) -> bool {
-    let attempt = |it: u32| {
-        if it > 0 {
+fn cut_soon(connection: &Connection) -> bool {
+    drop(connection.busy_timeout(CUT_WAIT));
+    let done = (0..CUTS_BEFORE_ANSWER).any(|attempt| {
+        if attempt > 0 {
             std::thread::sleep(CUT_PAUSE);
         }
-        let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
-        busy == Ok(0_i64)
-    };
-    drop(connection.busy_timeout(CUT_WAIT));
-    let done = (0..attempts).any(attempt);
+        cut(connection)
+    });
     drop(connection.busy_timeout(BUSY_TIMEOUT));
-    if !done {
-        tracing::warn!("the write-ahead log could not be cut yet");
-    }
     done
+}
+
+/// Moves the log into the database and cuts it to nothing, if nobody is in the way.
+pub(super) fn cut(connection: &Connection) -> bool {
+    let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+    busy == Ok(0_i64)
 }
 
 fn commit(connection: &Connection, batch: &mut Vec<Work>, waiting: &mut mpsc::Receiver<Work>) {

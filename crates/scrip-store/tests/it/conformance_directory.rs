@@ -90,7 +90,7 @@ async fn the_directory_comes_back_whole(world: World) {
     update_tenant(&world.vault, operator(&tenant), (name.clone(), edit), None).await.unwrap();
     let mut quotas = tenant.quotas;
     quotas.set("tokenize_limit", "7").unwrap();
-    set_tenant_quotas(&world.vault, operator(&tenant), quotas).await.unwrap();
+    set_tenant_quotas(&world.vault, operator(&tenant), Box::new(move |_| quotas)).await.unwrap();
     let after = reloaded(&world, &tenant).await;
     assert_eq!((&after.name, &after.settings), (&name, &Settings::default()));
     assert_eq!(after.quotas, quotas);
@@ -225,7 +225,7 @@ async fn a_change_needs_a_policy_that_is_whole(world: World) {
         applications: std::collections::BTreeMap::new(),
         seal: other.seal,
     };
-    let refused = set_tenant_quotas(&world.vault, operator(&Arc::new(forged)), other.quotas).await;
+    let refused = set_tenant_quotas(&world.vault, operator(&Arc::new(forged)), Box::new(move |_| other.quotas)).await;
     assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
     assert_eq!(world.directory().await.alterations(), []);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use scrip_core::store::{
-    CvcChange, Deduplicate, Deleted, Inserted, StoredToken, UpdateToken, Updated,
+    CvcChange, Deduplicate, Changed, Inserted, StoredToken, UpdateToken, Updated,
 };
 use scrip_core::{permission::Permission, store::TokenRecord};
 use scrip_seal::IndexDigest;
@@ -63,9 +63,9 @@ async fn an_update_replaces_the_record(desk: Desk) {
 
 async fn what_is_deleted_is_gone_and_gives_up_its_id(desk: Desk) {
     desk.insert(record("one")).await;
-    assert_eq!(desk.delete("one", 0).await, Deleted::Done);
+    assert_eq!(desk.delete("one", 0).await, Changed::Done);
     assert_eq!(desk.find("one").await, None);
-    assert_eq!(desk.delete("one", 0).await, Deleted::Stale);
+    assert_eq!(desk.delete("one", 0).await, Changed::Stale);
     let after = revised(&record("one"));
     assert_eq!(desk.update(desk.change(after, Deduplicate::No)).await, Updated::Stale);
     assert_eq!(desk.insert(record("one")).await, Inserted::New);
@@ -89,7 +89,7 @@ async fn a_token_ends_on_the_instant_it_expires(desk: Desk) {
     assert_eq!(desk.find("one").await, None);
     let longer = TokenRecord { expires_at: None, ..revised(&short) };
     assert_eq!(desk.update(desk.change(longer, Deduplicate::No)).await, Updated::Stale);
-    assert_eq!(desk.delete("one", 0).await, Deleted::Stale);
+    assert_eq!(desk.delete("one", 0).await, Changed::Stale);
 }
 
 async fn an_expired_token_gives_up_its_id(desk: Desk) {
@@ -116,9 +116,9 @@ async fn only_the_revision_that_was_read_is_written(desk: Desk) {
         let outcome = desk.update(desk.change(after, Deduplicate::No)).await;
         assert_eq!(outcome, expected, "to revision {revision}");
     }
-    assert_eq!(desk.delete("one", 0).await, Deleted::Stale);
+    assert_eq!(desk.delete("one", 0).await, Changed::Stale);
     assert_eq!(desk.find("one").await, Some(bare(first)));
-    assert_eq!(desk.delete("one", 1).await, Deleted::Done);
+    assert_eq!(desk.delete("one", 1).await, Changed::Done);
 }
 
 async fn the_code_is_kept_removed_or_replaced(desk: Desk) {
@@ -160,7 +160,7 @@ async fn search_indexes_do_not_stand_in_the_way(desk: Desk) {
     let update = desk.change(revised(&record("one")), Deduplicate::No);
     let update = UpdateToken { indexes: digests(&[2, 3]), ..update };
     assert_eq!(desk.update(update).await, Updated::Done);
-    assert_eq!(desk.delete("one", 1).await, Deleted::Done);
+    assert_eq!(desk.delete("one", 1).await, Changed::Done);
     assert!(desk.find("two").await.is_some());
 }
 
@@ -168,11 +168,11 @@ async fn another_tenant_sees_and_touches_nothing(desk: Desk) {
     desk.insert(record("one")).await;
     let theirs = desk.turned();
     assert_eq!(theirs.find("one").await, None);
-    assert_eq!(theirs.delete("one", 0).await, Deleted::Stale);
+    assert_eq!(theirs.delete("one", 0).await, Changed::Stale);
     let after = revised(&record("one"));
     assert_eq!(theirs.update(theirs.change(after, Deduplicate::No)).await, Updated::Stale);
     // Nor is the id in their way.
     assert_eq!(theirs.insert(record("one")).await, Inserted::New);
-    assert_eq!(theirs.delete("one", 0).await, Deleted::Done);
+    assert_eq!(theirs.delete("one", 0).await, Changed::Done);
     assert_eq!(theirs.turned().find("one").await, Some(bare(record("one"))));
 }

@@ -10,7 +10,7 @@ use scrip_core::{
     id::ApplicationId,
     permission::Permission,
     store::{
-        AskedAnswer, Claimed, CvcChange, Deduplicate, DeleteToken, Deleted, InsertToken, Inserted,
+        AskedAnswer, Claimed, CvcChange, Deduplicate, DeleteToken, Changed, InsertToken, Inserted,
         Modified, Render, Store, StoreError, StoredToken, TokenRecord, UpdateToken, Updated,
     },
     tenant::Settings,
@@ -112,7 +112,7 @@ impl Desk {
         self.store().update_token(self.permit(Permission::TokenUpdate), update).await.unwrap()
     }
 
-    pub(crate) async fn delete(&self, id: &str, revision: i64) -> Deleted {
+    pub(crate) async fn delete(&self, id: &str, revision: i64) -> Changed {
         let audit = self.audit(Operation::DeleteToken);
         let delete = DeleteToken { id: token_id(id), revision, audit };
         self.store().delete_token(self.permit(Permission::TokenDelete), delete).await.unwrap()

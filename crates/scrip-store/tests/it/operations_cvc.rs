@@ -34,7 +34,7 @@ async fn card_of(world: &World) -> (Caller, TokenId) {
     let mut quotas = tenant.quotas;
     quotas.set("cvc_retention", "10m").unwrap();
     let mandate = Mandate::of_operator(tenant);
-    let record = set_tenant_quotas(&world.vault, mandate, quotas).await.unwrap();
+    let record = set_tenant_quotas(&world.vault, mandate, Box::new(move |_| quotas)).await.unwrap();
     let tenant = Arc::clone(world.directory().await.tenant(record.id).unwrap());
     let caller = world.caller(&tenant, ruled(&[("/", Transform::Reveal, TOKENS)])).await;
     let written = create(&world.vault, &caller, card_with_cvc(VISA, "123")).await.unwrap();

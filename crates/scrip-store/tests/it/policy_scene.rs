@@ -117,7 +117,7 @@ async fn party(world: &World, name: &str) -> Party {
     }
     let mut quotas = tenant.quotas;
     quotas.set("tokenize_limit", "9").unwrap();
-    set_tenant_quotas(&world.vault, operator, quotas).await.unwrap();
+    set_tenant_quotas(&world.vault, operator, Box::new(move |_| quotas)).await.unwrap();
     let edit = Box::new(|settings| settings);
     let update = (Name::parse(name).unwrap(), edit);
     let mandate = by_manager(Permission::TenantUpdate);
@@ -208,7 +208,7 @@ impl Scene {
     pub(crate) async fn try_to_change(&self) -> [Result<(), Error>; 2] {
         let vault = &self.world.vault;
         let quotas = self.victim.tenant.quotas;
-        let by_operator = set_tenant_quotas(vault, self.victim.operator(), quotas).await;
+        let by_operator = set_tenant_quotas(vault, self.victim.operator(), Box::new(move |_| quotas)).await;
         let manager = self.before.authenticate(&self.victim.manager.key);
         let manager = Caller::new(principal(manager), crate::world::origin());
         let mandate = manager.mandate(Needs::Permission(Permission::ApplicationCreate)).unwrap();

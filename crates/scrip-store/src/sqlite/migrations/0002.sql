@@ -71,7 +71,6 @@ CREATE TABLE deleted_tenants (
     deleted_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- In the order of their making: the old ones are at the front.
 CREATE TABLE access_sessions (
     seq           INTEGER PRIMARY KEY,
     digest        BLOB NOT NULL UNIQUE,
@@ -85,6 +84,8 @@ CREATE TABLE access_sessions (
     access        TEXT,
     mac           BLOB NOT NULL
 ) STRICT;
+
+CREATE INDEX access_sessions_by_end ON access_sessions (expires_at);
 
 -- Page writes are what an insert costs, and a random index entry is a page of its own. So rows lie
 -- in the order of their making, and only what the contract needs is indexed.
