@@ -12,10 +12,10 @@ use crate::{
     world::{Engine, TOKENS, World, plain},
 };
 
-/// Samples of each kind in one attempt.
-const SAMPLES: usize = 60_000;
-const AT_ONCE: usize = 1_000;
-/// Between samples of the same distribution it is beyond 4 once in 15,000 times.
+/// Rounds of one attempt, and samples of a round.
+const ROUNDS: usize = 180;
+const SAMPLES: usize = 1_000;
+/// Were there no difference, it would be beyond 4 once in 15,000 times.
 const T_MAX: f64 = 6.0;
 /// A machine does other things too. What a key tells, it tells every time.
 const ATTEMPTS: usize = 3;
@@ -37,44 +37,39 @@ fn wrong(key: &str, right: usize) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// Nanoseconds of each sample, the kinds in random order so that whatever else happens, happens to
-/// all of them.
-fn measure(key: &str, kinds: &[usize], refuse: &dyn Fn(&str) -> bool) -> Vec<Vec<f64>> {
-    let mut samples = vec![Vec::with_capacity(SAMPLES); kinds.len()];
-    while samples.iter().any(|it| it.len() < SAMPLES) {
-        let mut chance = [0; AT_ONCE];
-        fill_random(&mut chance);
-        let kind = |it: &u8| usize::from(*it) % kinds.len();
-        let asked: Vec<_> = chance.iter().map(kind).map(|it| (it, wrong(key, kinds[it]))).collect();
-        for (kind, text) in asked {
-            let begun = Instant::now();
-            let refused = refuse(black_box(&text));
-            let taken = begun.elapsed();
-            assert!(refused, "{text}");
-            samples[kind].push(taken.as_secs_f64() * 1e9);
-        }
+/// The median of each kind in nanoseconds. The kinds come in random order, so that whatever else
+/// happens, happens to all of them.
+fn round(key: &str, kinds: &[usize], refuse: &dyn Fn(&str) -> bool) -> Vec<f64> {
+    let mut chance = [0; SAMPLES];
+    fill_random(&mut chance);
+    let kind = |it: &u8| usize::from(*it) % kinds.len();
+    let asked: Vec<_> = chance.iter().map(kind).map(|it| (it, wrong(key, kinds[it]))).collect();
+    let mut samples = vec![Vec::new(); kinds.len()];
+    for (kind, text) in asked {
+        let begun = Instant::now();
+        let refused = refuse(black_box(&text));
+        let taken = begun.elapsed();
+        assert!(refused, "{text}");
+        samples[kind].push(taken.as_secs_f64() * 1e9);
     }
-    samples
-}
-
-/// Mean and variance of the mean, of the nine tenths that nothing disturbed.
-fn trimmed(samples: &mut [f64]) -> (f64, f64) {
-    samples.sort_by(f64::total_cmp);
-    let kept = &samples[..samples.len() / 10 * 9];
-    let count = f64::from(u32::try_from(kept.len()).unwrap());
-    let mean = kept.iter().sum::<f64>() / count;
-    let spread = kept.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    (mean, spread / count)
-}
-
-/// The largest of Welch's t between any two kinds.
-fn difference(mut samples: Vec<Vec<f64>>) -> f64 {
-    let kinds: Vec<_> = samples.iter_mut().map(|it| trimmed(it)).collect();
-    let t = |(one, other): (&(f64, f64), &(f64, f64))| {
-        (one.0 - other.0).abs() / (one.1 + other.1).sqrt().max(f64::MIN_POSITIVE)
+    let median = |mut of: Vec<f64>| {
+        of.sort_by(f64::total_cmp);
+        of[of.len() / 2]
     };
-    let pairs = kinds.iter().flat_map(|one| kinds.iter().map(move |other| (one, other)));
-    pairs.map(t).fold(0.0, f64::max)
+    samples.into_iter().map(median).collect()
+}
+
+/// The largest t of the differences between two kinds, round by round.
+fn difference(rounds: &[Vec<f64>]) -> f64 {
+    let count = f64::from(u32::try_from(rounds.len()).unwrap());
+    let t = |(one, other): (usize, usize)| {
+        let differ: Vec<_> = rounds.iter().map(|it| it[one] - it[other]).collect();
+        let mean = differ.iter().sum::<f64>() / count;
+        let spread = differ.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        // A clock has steps; differences that are all the same are no smaller than one of them.
+        mean.abs() / (spread / count).sqrt().max(0.01)
+    };
+    [(0, 1), (0, 2), (1, 2)].into_iter().map(t).fold(0.0, f64::max)
 }
 
 /// Whether it can be told apart every time that it is tried.
@@ -83,7 +78,8 @@ fn is_told_apart(key: &str, refuse: &dyn Fn(&str) -> bool) -> (bool, Vec<f64>) {
     let kinds = [0, key.len() / 2, key.len() - 1];
     let mut seen = Vec::new();
     for _ in 0..ATTEMPTS {
-        seen.push(difference(measure(key, &kinds, refuse)));
+        let rounds: Vec<_> = (0..ROUNDS).map(|_| round(key, &kinds, refuse)).collect();
+        seen.push(difference(&rounds));
         if seen.last().is_some_and(|it| *it < T_MAX) {
             return (false, seen);
         }
