@@ -179,7 +179,8 @@ impl AccessPolicy {
     /// Whether anything in it grants the permission, wherever.
     #[must_use]
     pub fn grants(&self, permission: Permission) -> bool {
-        self.permissions.has(permission) || self.rules.iter().any(|it| it.permissions.has(permission))
+        self.permissions.has(permission)
+            || self.rules.iter().any(|it| it.permissions.has(permission))
     }
 
     fn check_size(&self) -> Vec<FieldError> {

@@ -228,7 +228,9 @@ impl Mandate {
 
     /// The application behind it, for what only an application can do.
     pub(crate) fn asker(&self) -> Result<&Caller, Error> {
-        self.caller.as_ref().ok_or_else(|| Error::Internal("the operator has no application".into()))
+        self.caller
+            .as_ref()
+            .ok_or_else(|| Error::Internal("the operator has no application".into()))
     }
 
     /// What the caller was asked for.

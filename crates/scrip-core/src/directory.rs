@@ -92,8 +92,11 @@ impl Directory {
             let id = records.tenant.record.id;
             directory.admit(records, source, before, unreadable.contains(&id));
         }
+        // Without a trace, that is: one whose row cannot be read is altered, not gone.
         let gone = before.iter().flat_map(|it| it.tenants.keys());
-        let gone = gone.filter(|it| !directory.tenants.contains_key(it)).copied();
+        let gone = gone
+            .filter(|it| !directory.tenants.contains_key(it) && !unreadable.contains(it))
+            .copied();
         directory.ended.extend(gone.collect::<Vec<_>>());
         directory.alterations.sort();
         Ok(directory)

@@ -7,8 +7,8 @@
 use scrip_seal::{Mac, Place, TenantKeys};
 
 use crate::{
-    error::Error,
     application::{ApiKeyRecord, ApplicationRecord},
+    error::Error,
     id::{ApiKeyId, ApplicationId, TenantId},
     tenant::TenantRecord,
     time::Timestamp,
@@ -138,7 +138,8 @@ impl PolicyRecords {
     /// All of it is checked whenever some of it changes, so it has to have an end.
     pub(crate) fn check_size(&self) -> Result<(), Error> {
         const BYTES_MAX: usize = 4 * 1024 * 1024;
-        let bytes: usize = self.applications.iter().map(|it| it.record.access.to_text().len()).sum();
+        let bytes: usize =
+            self.applications.iter().map(|it| it.record.access.to_text().len()).sum();
         if bytes > BYTES_MAX {
             let reason = "the rules of a tenant have at most 4 MiB together";
             return Err(Error::Unprocessable { reason });

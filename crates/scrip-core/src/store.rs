@@ -74,8 +74,11 @@ pub trait Store: Send + Sync {
 
     /// Deletes a tenant's keys, and with them the sense of all that they sealed, and its policy.
     /// The rows that make no sense any more are left to [`Store::purge_tenants`].
-    fn delete_tenant(&self, deletion: TenantDeletion, audit: AuditRecord)
-    -> StoreFuture<'_, Changed>;
+    fn delete_tenant(
+        &self,
+        deletion: TenantDeletion,
+        audit: AuditRecord,
+    ) -> StoreFuture<'_, Changed>;
 
     /// Removes some of the rows that deleted tenants left; how many.
     fn purge_tenants(&self, now: Timestamp) -> StoreFuture<'_, usize>;

@@ -13,7 +13,7 @@ use scrip_core::{
     operations::claim_answer::ANSWER_RETENTION,
     policy::{PolicyRecords, PolicyWrite, Signed},
     store::{
-        AskedAnswer, Beside, Claimed, CvcChange, DecidePolicy, Deduplicate, DeleteToken, Changed,
+        AskedAnswer, Beside, Changed, Claimed, CvcChange, DecidePolicy, Deduplicate, DeleteToken,
         InsertToken, Inserted, Store, StoreError, StoreFuture, StoreStatus, StoredAnswer,
         StoredToken, TokenRecord, UpdateToken, Updated,
     },

@@ -8,7 +8,7 @@ use crate::{
     id::TokenId,
     operations::update_token::{ATTEMPTS_MAX, too_contended},
     permission::Permission,
-    store::{DeleteToken, Changed},
+    store::{Changed, DeleteToken},
 };
 
 /// # Errors

@@ -88,7 +88,8 @@ impl Problem {
             Self::Malformed(rule) => rule.clone(),
             Self::Sealed => "the vault is sealed until it has its keys; try again".to_owned(),
             Self::Refused => {
-                "the rights of this tenant cannot be trusted now; its operator knows more".to_owned()
+                "the rights of this tenant cannot be trusted now; its operator knows more"
+                    .to_owned()
             }
             Self::Failed(error) => error.to_string(),
         }

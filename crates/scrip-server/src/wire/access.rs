@@ -49,7 +49,8 @@ pub(crate) fn parse(fields: &mut Fields, holder: Holder) -> AccessPolicy {
 
 fn parse_permissions(field: &str, names: &[String], errors: &mut Vec<FieldError>) -> Permissions {
     if names.len() > Permission::ALL.len() {
-        errors.push(FieldError::new(field.to_owned(), "has more entries than there are permissions"));
+        errors
+            .push(FieldError::new(field.to_owned(), "has more entries than there are permissions"));
         return Permissions::default();
     }
     let known = |(at, name): (usize, &String)| {

@@ -19,6 +19,7 @@ mod deduplication;
 mod delete_token;
 mod get_token;
 mod idempotency;
+mod late_bodies;
 mod list_applications;
 mod permissions;
 mod pipeline;

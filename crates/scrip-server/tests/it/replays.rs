@@ -51,7 +51,6 @@ fn calls(keys: &Keys) -> Vec<Call> {
         Call::new("PUT", &application, management, Some(update)),
         Call::new("POST", &format!("{application}/keys"), management, None),
         Call::new("PUT", "/tenants/self", management, Some(tenant)),
-        Call::new("POST", "/sessions", &keys.public, None),
         Call::new("POST", "/sessions/authorize", &keys.private, Some(lends)),
     ]
 }
@@ -95,17 +94,29 @@ fn a_repeated_change_has_one_effect_and_one_answer() {
 fn a_repeated_answer_shows_the_same_key_and_it_works() {
     let keys = SHARED.tenant(Settings::default());
     let calls = calls(&keys);
-    for (call, attribute) in [(&calls[0], "key"), (&calls[2], "key"), (&calls[4], "session_key")] {
-        let first = text(&call.once("shown").is(201), attribute);
-        assert_eq!(text(&call.once("shown").is(201), attribute), first);
+    for call in [&calls[0], &calls[2]] {
+        let first = text(&call.once("shown").is(201), "key");
+        assert_eq!(text(&call.once("shown").is(201), "key"), first);
         SHARED.fetch(&first, "/applications/key").is(200);
     }
-    let authorized = [calls[5].once("lent"), calls[5].once("lent")];
+    let authorized = [calls[4].once("lent"), calls[4].once("lent")];
     for reply in &authorized {
         assert_eq!((reply.status, reply.text.as_str()), (204, ""));
         assert!(!reply.headers.contains_key("content-type"), "there is no content");
     }
-    calls[5].once("lent-again").refused(409, "used before");
+    calls[4].once("lent-again").refused(409, "used before");
+}
+
+/// Every browser has the public key: whoever guesses an idempotency key must not be given a session.
+#[test]
+fn a_session_is_never_given_twice() {
+    let keys = SHARED.tenant(Settings::default());
+    let begin = || SHARED.ask("POST", "/sessions").key(&keys.public).once("order-7").send().is(201);
+    let (one, two) = (begin(), begin());
+    assert_ne!(one["session_key"], two["session_key"]);
+    let body = json!({"type": "token", "data": 1});
+    let token = SHARED.ask("POST", "/tokens").key(&keys.public).once("order-7").json(&body);
+    assert_eq!(token.send().is(201)["type"], "token");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use scrip_core::{
     id::TokenId,
     policy::{PolicyRecords, Signed},
     store::{
-        AskedAnswer, Beside, Claimed, DecidePolicy, DeleteToken, Changed, InsertToken, Inserted,
+        AskedAnswer, Beside, Changed, Claimed, DecidePolicy, DeleteToken, InsertToken, Inserted,
         Store, StoreFuture, StoreStatus, StoredToken, UpdateToken, Updated,
     },
     time::Timestamp,

@@ -291,3 +291,69 @@ fn help_teaches() {
         assert!(text(&house, arguments).contains(expected), "{arguments:?}");
     }
 }
+
+#[test]
+fn rights_that_cannot_be_followed_are_not_believed() {
+    let (house, _, application) = with_application("private");
+    let server = opened(&house);
+    let key = said(&application["key"]);
+    assert_eq!(status(&server, "/tokens/none", &key), 404);
+    let connection = rusqlite::Connection::open(house.data().join("scrip.db")).unwrap();
+    connection.busy_timeout(Duration::from_secs(5)).unwrap();
+    connection.execute("UPDATE system_keys SET wrapped = x'00'", []).unwrap();
+    connection.execute("DELETE FROM directory_state", []).unwrap();
+    house.logged("the vault is sealed");
+    assert_eq!(status(&server, "/tokens/none", &key), 503);
+    assert_eq!(server.status("/readyz"), 503);
+    assert_eq!(server.status("/healthz"), 200);
+    let many = house.log().matches("could not be followed").count();
+    assert!(many < 3, "told {many} times");
+}
+
+#[test]
+fn an_altered_tenant_can_be_deleted_and_changes_at_once_both_count() {
+    let (house, tenant, _) = with_application("private");
+    let set = |pair: &str| {
+        let mut command = house.command(&["tenant", "quota", "set", "Acme", pair]);
+        command.stdout(Stdio::null()).spawn().expect("it runs")
+    };
+    let both = [set("tokenize_limit=70"), set("detokenize_limit=80")];
+    for mut child in both {
+        assert!(child.wait().unwrap().success());
+    }
+    let quotas = json(&house, &["tenant", "quota", "show", "Acme"]);
+    assert_eq!((&quotas["tokenize_limit"], &quotas["detokenize_limit"]), (&70.into(), &80.into()));
+    house.refused(
+        &["tenant", "quota", "set", "Acme", "tokenize_limit=1", "tokenize_limit=2"],
+        "twice",
+    );
+
+    let connection = rusqlite::Connection::open(house.data().join("scrip.db")).unwrap();
+    connection.execute("UPDATE applications SET name = 'altered'", []).unwrap();
+    let id = said(&tenant["id"]);
+    house.refused(&["tenant", "show", &id], "was altered");
+    house.refused(&["tenant", "delete", &id], "Say --yes");
+    json(&house, &["tenant", "delete", &id, "--yes"]);
+    assert_eq!(json(&house, &["tenant", "list"])["alterations"], serde_json::json!([]));
+}
+
+#[test]
+fn a_deleted_tenant_does_not_come_back() {
+    let (house, _, application) = with_application("private");
+    let server = opened(&house);
+    let key = said(&application["key"]);
+    assert_eq!(status(&server, "/tokens/none", &key), 404);
+    let connection = rusqlite::Connection::open(house.data().join("scrip.db")).unwrap();
+    connection.busy_timeout(Duration::from_secs(5)).unwrap();
+    let tables = ["tenants", "tenant_keys", "applications", "api_keys"];
+    let each = |what: &str| -> String {
+        tables.iter().map(|it| what.replace("{}", it)).collect::<Vec<_>>().join(";")
+    };
+    connection.execute_batch(&each("CREATE TEMP TABLE held_{} AS SELECT * FROM {}")).unwrap();
+    json(&house, &["tenant", "delete", "Acme", "--yes"]);
+    soon(&server, "/tokens/none", &key, 401);
+    connection.execute_batch(&each("INSERT INTO {} SELECT * FROM held_{}")).unwrap();
+    connection.execute("UPDATE directory_state SET version = version + 1", []).unwrap();
+    house.logged("deleted, and brought back");
+    assert_eq!(status(&server, "/tokens/none", &key), 503);
+}

@@ -112,8 +112,18 @@ fn a_key_that_others_can_read_opens_nothing() {
 #[test]
 fn an_empty_vault_stays_sealed_and_gets_no_key() {
     let house = House::new();
-    house.refused(&["serve"], "run: scrip init");
+    house.refused(&["serve"], "there is no data directory");
     fs::create_dir(house.data()).unwrap();
+    for command in [&["serve"][..], &["status"], &["tenant", "list"]] {
+        house.refused(command, "there is no vault in");
+    }
+    assert_eq!(fs::read_dir(house.data()).unwrap().count(), 0, "a wrong path stays as it is");
+    // As a first start that was cut short leaves it.
+    assert!(house.run(&["init"]).status.success());
+    fs::remove_file(house.data().join("root.key")).unwrap();
+    let database = rusqlite::Connection::open(house.data().join("scrip.db")).unwrap();
+    assert_eq!(database.execute("DELETE FROM system_keys", []).unwrap(), 1);
+    drop(database);
     let mut server = house.serve();
     house.logged("run: scrip init");
     is_sealed(&server);
@@ -125,8 +135,9 @@ fn an_empty_vault_stays_sealed_and_gets_no_key() {
     assert_eq!(status.code(), Some(0));
     assert_eq!(server.rest(), "", "nothing but the address is on standard output");
 
-    assert!(house.run(&["init"]).status.success());
-    opens(&house.serve());
+    let server = house.serve();
+    assert!(house.run(&["init"]).status.success(), "beside the server that waits for it");
+    opens(&server);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use scrip_core::{
     error::Error,
     id::TenantId,
     policy::{PolicyRecords, PolicySeal, PolicyWrite, Signed, Stamp},
-    store::{DecidePolicy, Changed, PolicyEdit, StoreError},
+    store::{Changed, DecidePolicy, PolicyEdit, StoreError},
     tenant::TenantRecord,
     time::Timestamp,
 };

@@ -5,7 +5,7 @@ use scrip_core::{
     cvc::CvcRecord,
     id::{TenantId, TokenId},
     store::{
-        CvcChange, Deduplicate, DeleteToken, Changed, InsertToken, Inserted, StoreError,
+        Changed, CvcChange, Deduplicate, DeleteToken, InsertToken, Inserted, StoreError,
         StoredToken, TokenRecord, UpdateToken, Updated,
     },
     time::Timestamp,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use scrip_core::store::{
-    CvcChange, Deduplicate, Changed, Inserted, StoredToken, UpdateToken, Updated,
+    Changed, CvcChange, Deduplicate, Inserted, StoredToken, UpdateToken, Updated,
 };
 use scrip_core::{permission::Permission, store::TokenRecord};
 use scrip_seal::IndexDigest;

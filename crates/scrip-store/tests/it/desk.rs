@@ -10,7 +10,7 @@ use scrip_core::{
     id::ApplicationId,
     permission::Permission,
     store::{
-        AskedAnswer, Claimed, CvcChange, Deduplicate, DeleteToken, Changed, InsertToken, Inserted,
+        AskedAnswer, Changed, Claimed, CvcChange, Deduplicate, DeleteToken, InsertToken, Inserted,
         Modified, Render, Store, StoreError, StoredToken, TokenRecord, UpdateToken, Updated,
     },
     tenant::Settings,

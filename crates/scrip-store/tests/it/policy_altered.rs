@@ -26,6 +26,12 @@ fn row(table: &str) -> &'static str {
 
 /// In tables that check their types.
 const ALTERED: &[Altered] = &[
+    // Another spelling of the same is not what we wrote.
+    ("tenants", "name", &["' ' || name || ' '"]),
+    ("tenants", "settings", &["' ' || settings", "json_set(settings, '$.unknown', 1)"]),
+    ("tenants", "quotas", &["' ' || quotas", "json_set(quotas, '$.unknown', 1)"]),
+    ("applications", "access", &["' ' || access", "json_set(access, '$.unknown', 1)"]),
+    ("applications", "name", &["name || ' '"]),
     ("tenants", "id", &["{fresh}", "x''", "x'00'", "zeroblob(32)"]),
     ("tenants", "name", &["'another'", "''", "char(10)", "'other'"]),
     ("tenants", "kind", &["'production'", "'unheard of'", "''"]),
@@ -180,10 +186,6 @@ const OF_THE_PEPPER: &[Altered] = &[
 const HARMLESS: &[Altered] = &[
     // Tells other processes to look again. They look twice a minute even when it does not.
     ("directory_state", "version", &["version + 100", "version - 1", "0", "-1"]),
-    // The text may be written in other ways, but what is read from it is what was signed.
-    ("tenants", "name", &["' ' || name || ' '"]),
-    ("tenants", "settings", &["' ' || settings", "json_set(settings, '$.unknown', 1)"]),
-    ("applications", "access", &["' ' || access", "json_set(access, '$.unknown', 1)"]),
 ];
 
 /// Cannot be altered: it is one by a check of the schema. Without the check it is passed over.

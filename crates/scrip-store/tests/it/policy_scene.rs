@@ -208,7 +208,8 @@ impl Scene {
     pub(crate) async fn try_to_change(&self) -> [Result<(), Error>; 2] {
         let vault = &self.world.vault;
         let quotas = self.victim.tenant.quotas;
-        let by_operator = set_tenant_quotas(vault, self.victim.operator(), Box::new(move |_| quotas)).await;
+        let by_operator =
+            set_tenant_quotas(vault, self.victim.operator(), Box::new(move |_| quotas)).await;
         let manager = self.before.authenticate(&self.victim.manager.key);
         let manager = Caller::new(principal(manager), crate::world::origin());
         let mandate = manager.mandate(Needs::Permission(Permission::ApplicationCreate)).unwrap();

@@ -3,14 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    caller::{Caller, Needs},
+    caller::{Caller, Mandate, Needs},
     error::Error,
     operations::{
         authorize_access_session::{Authorization, authorize_access_session},
         create_access_session::{CreatedAccessSession, create_access_session},
         resume_access_session::resume_access_session,
     },
-    permission::{Permission, Transform},
+    permission::{
+        ApplicationKind::{self, Private, Public},
+        Permission, Transform,
+    },
 };
 
 use crate::{
@@ -72,6 +75,10 @@ const MOVED: &[&str] = &[
     "DELETE FROM access_sessions",
 ];
 
+fn mandate(caller: &Caller, kind: ApplicationKind) -> Mandate {
+    caller.mandate(Needs::Kind(kind)).unwrap()
+}
+
 struct Sessions {
     scene: Scene,
     /// Authorized to see masks in `/a/`.
@@ -85,7 +92,7 @@ impl Sessions {
         let scene = Scene::open().await;
         let public = caller(&scene, &scene.victim.public.key);
         let pepper = scene.before.pepper();
-        let begin = || create_access_session(&scene.world.vault, &public, pepper, None);
+        let begin = || create_access_session(&scene.world.vault, mandate(&public, Public), pepper);
         let (first, second) = (begin().await.unwrap(), begin().await.unwrap());
         let sessions = Self { scene, first, second };
         sessions.authorize(&sessions.first.nonce).await.unwrap();
@@ -101,7 +108,7 @@ impl Sessions {
         let access = ruled(&[("/a/", Transform::Mask, &[Permission::TokenRead])]);
         let asked = Authorization { nonce: nonce.to_owned(), access, expires_at: None };
         let (vault, pepper) = (&self.scene.world.vault, self.scene.before.pepper());
-        authorize_access_session(vault, &private, pepper, asked, None).await
+        authorize_access_session(vault, mandate(&private, Private), pepper, asked, None).await
     }
 
     /// Nothing when it is not known; an error when it was altered.
