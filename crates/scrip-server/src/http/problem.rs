@@ -154,3 +154,16 @@ fn by_field(errors: &[FieldError]) -> BTreeMap<&str, Vec<&str>> {
     }
     fields
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_told_than_anybody_reads() {
+        let errors: Vec<_> = (0..60)
+            .map(|it| FieldError::new(format!("rules[{it}]"), "must be an object"))
+            .collect();
+        assert_eq!(by_field(&errors).len(), ERRORS_TOLD);
+    }
+}

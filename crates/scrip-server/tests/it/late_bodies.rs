@@ -132,7 +132,10 @@ fn whoever_never_reads_loses_the_connection() {
             stream
         })
         .collect();
-    let reply = server.ask("GET", "/healthz").send();
-    assert_eq!(reply.status, 200, "there is room again");
+    let healthy = || {
+        let asked = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        server.raw(asked).contains("200 OK")
+    };
+    assert!((0..10).any(|_| healthy()), "there is no room again");
     drop(deaf);
 }

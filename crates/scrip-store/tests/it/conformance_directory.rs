@@ -5,7 +5,7 @@ use std::sync::Arc;
 use scrip_core::{
     access::AccessPolicy,
     application::{ApiKeyText, Name},
-    caller::Mandate,
+    caller::{Mandate, Needs},
     error::Error,
     id::{ApiKeyId, ApplicationId},
     operations::{
@@ -35,6 +35,7 @@ on_both_engines! {
     keys_are_limited
     a_deleted_tenant_is_gone_with_all_its_rows
     a_change_needs_a_policy_that_is_whole
+    a_change_needs_an_application_that_still_may
 }
 
 fn operator(tenant: &Arc<Tenant>) -> Mandate {
@@ -234,4 +235,27 @@ async fn a_change_needs_a_policy_that_is_whole(world: World) {
     .await;
     assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
     assert_eq!(world.directory().await.alterations(), []);
+}
+
+/// A request may have been let in long before its change is made.
+async fn a_change_needs_an_application_that_still_may(world: World) {
+    let tenant = world.tenant(Settings::default()).await;
+    let (kind, needed) = (ApplicationKind::Management, Permission::ApplicationCreate);
+    let caller = world.caller_of(&tenant, kind, plain(&[needed])).await;
+    let directory = world.directory().await;
+    let create = async || {
+        let mandate = caller.mandate(Needs::Permission(needed)).unwrap();
+        let (name, access) = (Name::parse("late").unwrap(), plain(TOKENS));
+        let kind = ApplicationKind::Private;
+        let new = NewApplication { name, kind, access, create_key: CreateKey::Yes };
+        create_application(&world.vault, mandate, directory.pepper(), new, None).await
+    };
+    create().await.unwrap();
+    let id = caller.application();
+    let other = (Name::parse("x").unwrap(), plain(&[Permission::TenantRead]));
+    update_application(&world.vault, operator(&tenant), id, other, None).await.unwrap();
+    assert!(matches!(create().await, Err(Error::Forbidden(_))));
+    delete_application(&world.vault, operator(&tenant), id).await.unwrap();
+    assert!(matches!(create().await, Err(Error::NotFound)));
+    assert_eq!(reloaded(&world, &tenant).await.applications.len(), 1);
 }
