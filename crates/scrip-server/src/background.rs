@@ -37,12 +37,10 @@ pub(crate) fn start(app: &Arc<App>) {
 }
 
 /// What ends here ends by a panic, and begins again.
-fn keep_going<F: Future<Output = ()> + Send>(
+fn keep_going<F: Future<Output = ()> + Send + 'static>(
     what: &'static str,
     work: impl Fn() -> F + Send + 'static,
-) where
-    F: 'static,
-{
+) {
     tokio::spawn(async move {
         loop {
             drop(AssertUnwindSafe(work()).catch_unwind().await);
