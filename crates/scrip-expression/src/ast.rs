@@ -1,0 +1,162 @@
+//! A compiled expression.
+
+use serde_json::Value;
+
+use crate::filter::{Filter, Query};
+
+/// Compiled once; evaluated against any number of scopes.
+#[derive(Clone)]
+pub struct Expression {
+    pub(crate) body: Vec<Node>,
+    /// How many variables it has.
+    pub(crate) slots: usize,
+    pub(crate) random: bool,
+}
+
+/// Its literals may be secret, such as the key of an `hmac`.
+impl std::fmt::Debug for Expression {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Expression({} parts)", self.body.len())
+    }
+}
+
+impl Expression {
+    /// Whether it makes an alias, so that evaluating it again gives something else: right for an
+    /// id that is taken, wrong for a fingerprint, an index or a mask.
+    #[must_use]
+    pub fn is_random(&self) -> bool {
+        self.random
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Node {
+    Text(String),
+    Output(Output),
+    Assign { slot: usize, value: Output },
+    Capture { slot: usize, position: usize, body: Vec<Self> },
+    If(Vec<Branch>),
+    Case(Case),
+    For(Box<For>),
+    Break,
+    Continue,
+}
+
+/// One `{{ }}`, or what an `assign` assigns.
+#[derive(Debug, Clone)]
+pub(crate) struct Output {
+    pub(crate) position: usize,
+    pub(crate) operand: Operand,
+    pub(crate) calls: Vec<Call>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) filter: &'static Filter,
+    /// In the order of the filter's parameters; what was left out in between is null.
+    pub(crate) arguments: Vec<Operand>,
+    /// Of a `json` filter.
+    pub(crate) query: Option<Box<Query>>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Operand {
+    Literal(Value),
+    Empty,
+    Blank,
+    Path(Path),
+    Loop(LoopProperty),
+    Range(Box<(Self, Self)>),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Path {
+    pub(crate) root: Root,
+    pub(crate) steps: Vec<Step>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Root {
+    Data,
+    Metadata,
+    Slot(usize),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Step {
+    Name(String),
+    At(i64),
+    Of(Operand),
+}
+
+/// Of the innermost loop.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum LoopProperty {
+    Index,
+    Index0,
+    Rindex,
+    Rindex0,
+    First,
+    Last,
+    Length,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Branch {
+    pub(crate) position: usize,
+    pub(crate) condition: Condition,
+    pub(crate) body: Vec<Node>,
+}
+
+/// `and` and `or` bind from the right, as in Liquid: a term whose connector does not decide leaves
+/// the answer to the terms after it.
+#[derive(Debug, Clone)]
+pub(crate) struct Condition {
+    pub(crate) negated: bool,
+    /// None: `else`.
+    pub(crate) terms: Vec<(Comparison, Connector)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Connector {
+    And,
+    Or,
+    End,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Comparison {
+    pub(crate) left: Operand,
+    pub(crate) right: Option<(Relation, Operand)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Relation {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Contains,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) position: usize,
+    pub(crate) subject: Operand,
+    pub(crate) arms: Vec<(Vec<Operand>, Vec<Node>)>,
+    pub(crate) otherwise: Vec<Node>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct For {
+    pub(crate) position: usize,
+    pub(crate) slot: usize,
+    pub(crate) list: Operand,
+    pub(crate) offset: Option<Operand>,
+    pub(crate) limit: Option<Operand>,
+    pub(crate) reversed: bool,
+    pub(crate) body: Vec<Node>,
+    pub(crate) otherwise: Vec<Node>,
+}

@@ -1,0 +1,58 @@
+//! How much an evaluation may still do.
+//!
+//! Counted in steps and bytes, never in time: an answer must not depend on load.
+
+use std::cell::Cell;
+
+use serde_json::Value;
+
+use crate::{STEPS_MAX, WORK_BYTES_MAX};
+
+pub(crate) type Paid = Result<(), &'static str>;
+
+#[derive(Debug)]
+pub(crate) struct Budget {
+    steps_left: Cell<usize>,
+    bytes_left: Cell<usize>,
+}
+
+impl Budget {
+    pub(crate) fn new() -> Self {
+        Self { steps_left: Cell::new(STEPS_MAX), bytes_left: Cell::new(WORK_BYTES_MAX) }
+    }
+
+    pub(crate) fn steps(&self, steps: usize) -> Paid {
+        let left = self.steps_left.get().checked_sub(steps);
+        self.steps_left.set(left.ok_or("this is too much to evaluate")?);
+        Ok(())
+    }
+
+    /// Pays for bytes about to be read or made. Whoever multiplies pays first and allocates then.
+    pub(crate) fn bytes(&self, bytes: usize) -> Paid {
+        let left = self.bytes_left.get().checked_sub(bytes);
+        self.bytes_left.set(left.ok_or("the output is too large")?);
+        Ok(())
+    }
+
+    pub(crate) fn value(&self, value: &Value) -> Paid {
+        self.bytes(weight(value))
+    }
+}
+
+/// What a value costs to read or to copy.
+///
+/// Each value takes 32 bytes in memory, but a byte or two in a body; four between them let the
+/// largest body pass and hold one evaluation under some 64 MiB.
+pub(crate) fn weight(value: &Value) -> usize {
+    const EACH: usize = 4;
+    let inner = match value {
+        Value::Null | Value::Bool(_) => 0,
+        Value::Number(number) => number.as_str().len(),
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(object) => {
+            object.iter().map(|(name, value)| name.len().saturating_add(weight(value))).sum()
+        }
+    };
+    EACH.saturating_add(inner)
+}

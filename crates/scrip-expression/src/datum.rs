@@ -1,0 +1,95 @@
+//! A value on its way through an expression: borrowed from the data as long as it can be.
+
+use std::{borrow::Cow, ops::Deref, rc::Rc};
+
+use serde_json::Value;
+
+#[derive(Debug, Clone)]
+pub(crate) enum Datum<'a> {
+    Borrowed(&'a Value),
+    Owned(Value),
+    /// Held by a variable, which may be read many times.
+    Shared(Rc<Value>),
+    /// What `hmac` gives. Left without an encoder it is its text, upper-case base16: unlike base64
+    /// that has no character an id may not have.
+    Bytes {
+        raw: Vec<u8>,
+        text: Value,
+    },
+    /// `empty` and `blank`: text without characters, but equal to more than that.
+    Empty,
+    Blank,
+}
+
+static NULL: Value = Value::Null;
+static NO_TEXT: Value = Value::String(String::new());
+
+impl Datum<'_> {
+    pub(crate) fn null() -> Self {
+        Self::Borrowed(&NULL)
+    }
+
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self::Owned(Value::String(text.into()))
+    }
+
+    pub(crate) fn bytes(raw: Vec<u8>) -> Self {
+        let text = Value::String(base16(&raw));
+        Self::Bytes { raw, text }
+    }
+
+    pub(crate) fn into_value(self) -> Value {
+        match self {
+            Self::Borrowed(value) => value.clone(),
+            Self::Owned(value) | Self::Bytes { text: value, .. } => value,
+            Self::Shared(value) => Rc::unwrap_or_clone(value),
+            Self::Empty | Self::Blank => NO_TEXT.clone(),
+        }
+    }
+
+    /// For a variable: what is read many times must be cheap to hand out.
+    pub(crate) fn shared(self) -> Self {
+        match self {
+            Self::Owned(value) => Self::Shared(Rc::new(value)),
+            Self::Borrowed(_)
+            | Self::Shared(_)
+            | Self::Bytes { .. }
+            | Self::Empty
+            | Self::Blank => self,
+        }
+    }
+
+    /// Everything but null and false.
+    pub(crate) fn is_true(&self) -> bool {
+        !matches!(**self, Value::Null | Value::Bool(false))
+    }
+}
+
+impl Deref for Datum<'_> {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        match self {
+            Self::Borrowed(value) => value,
+            Self::Owned(value) | Self::Bytes { text: value, .. } => value,
+            Self::Shared(value) => value,
+            Self::Empty | Self::Blank => &NO_TEXT,
+        }
+    }
+}
+
+/// A value within a text: null is nothing, text is itself, the rest is compact JSON.
+pub(crate) fn text_of(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::Null => Cow::Borrowed(""),
+        Value::String(text) => Cow::Borrowed(text),
+        Value::Number(number) => Cow::Borrowed(number.as_str()),
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => Cow::Owned(value.to_string()),
+    }
+}
+
+pub(crate) fn base16(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let digit = |it: u8| DIGITS.get(usize::from(it)).copied().map_or('0', char::from);
+    bytes.iter().flat_map(|it| [digit(it >> 4), digit(it & 15)]).collect()
+}

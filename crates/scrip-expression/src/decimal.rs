@@ -1,0 +1,220 @@
+//! Exact decimal arithmetic. What does not fit is refused, never rounded in silence.
+//!
+//! A whole number stays whole; a number with a point keeps one, as in Liquid.
+
+mod rank;
+
+use std::cmp::Ordering;
+
+use serde_json::{Number, Value};
+
+pub(crate) use self::rank::NumberRank;
+
+/// `coefficient` / 10^`scale`. Whole when the scale is zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Decimal {
+    coefficient: i128,
+    scale: u32,
+}
+
+/// A quotient that does not end is rounded to as many digits as a double shows.
+const QUOTIENT_DIGITS: u32 = 16;
+const TOO_LARGE: &str = "this number is too large to calculate with";
+const BY_ZERO: &str = "a number cannot be divided by zero";
+
+type Calculated = Result<Decimal, &'static str>;
+
+impl Decimal {
+    /// The forms of JSON, and zeros in front.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, Some(exponent.parse::<i32>().ok()?)),
+            None => (text, None),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let digits = whole.strip_prefix('-').unwrap_or(whole);
+        let is_digits = |it: &str| it.bytes().all(|it| it.is_ascii_digit());
+        let has_point = mantissa.len() > whole.len();
+        if digits.is_empty() || !is_digits(digits) || !is_digits(fraction) {
+            return None;
+        }
+        if has_point && fraction.is_empty() {
+            return None;
+        }
+        let magnitude: i128 =
+            digits.chars().chain(fraction.chars()).try_fold(0_i128, |sum, c| {
+                sum.checked_mul(10)?.checked_add(i128::from(c.to_digit(10)?))
+            })?;
+        let coefficient = if whole.starts_with('-') { magnitude.checked_neg()? } else { magnitude };
+        let scale = u32::try_from(fraction.len()).ok()?;
+        let number = Self { coefficient, scale };
+        exponent.map_or(Some(number), |it| number.shifted(it))
+    }
+
+    fn shifted(self, exponent: i32) -> Option<Self> {
+        let scale = i64::from(self.scale).checked_sub(i64::from(exponent))?;
+        if scale >= 1 {
+            return Some(Self { scale: u32::try_from(scale).ok()?, ..self }.shortened());
+        }
+        // It was written with an exponent, so it is no whole number, whatever it amounts to.
+        let zeros = u32::try_from(scale.checked_neg()?.checked_add(1)?).ok()?;
+        Some(Self { coefficient: self.coefficient.checked_mul(power(zeros)?)?, scale: 1 })
+    }
+
+    pub(crate) fn of(value: &Value) -> Calculated {
+        const NONE: &str = "this is not a number";
+        match value {
+            Value::Null => Ok(Self { coefficient: 0, scale: 0 }),
+            Value::Number(number) => Self::parse(number.as_str()).ok_or(TOO_LARGE),
+            Value::String(text) => Self::parse(text.trim()).ok_or(NONE),
+            Value::Bool(_) | Value::Array(_) | Value::Object(_) => Err(NONE),
+        }
+    }
+
+    pub(crate) fn into_value(self) -> Result<Value, &'static str> {
+        let number = self.shortened();
+        let digits = number.coefficient.unsigned_abs().to_string();
+        let places = usize::try_from(number.scale).map_err(|_| TOO_LARGE)?;
+        let sign = if number.coefficient < 0 { "-" } else { "" };
+        let padded = format!("{digits:0>width$}", width = places.saturating_add(1));
+        let (whole, fraction) = padded.split_at(padded.len().saturating_sub(places));
+        let text = if places == 0 {
+            format!("{sign}{whole}")
+        } else {
+            format!("{sign}{whole}.{fraction}")
+        };
+        text.parse::<Number>().map(Value::Number).map_err(|_| TOO_LARGE)
+    }
+
+    /// Without zeros at the end, but for one after the point.
+    fn shortened(mut self) -> Self {
+        while self.scale > 1 && self.coefficient % 10 == 0 {
+            self.coefficient /= 10;
+            self.scale = self.scale.saturating_sub(1);
+        }
+        self
+    }
+
+    fn at_scale(self, scale: u32) -> Option<i128> {
+        self.coefficient.checked_mul(power(scale.checked_sub(self.scale)?)?)
+    }
+
+    /// Both over the same power of ten.
+    fn aligned(self, other: Self) -> Option<(i128, i128, u32)> {
+        let scale = self.scale.max(other.scale);
+        Some((self.at_scale(scale)?, other.at_scale(scale)?, scale))
+    }
+
+    fn combined(self, other: Self, with: fn(i128, i128) -> Option<i128>) -> Calculated {
+        let (left, right, scale) = self.aligned(other).ok_or(TOO_LARGE)?;
+        Ok(Self { coefficient: with(left, right).ok_or(TOO_LARGE)?, scale })
+    }
+
+    pub(crate) fn order(self, other: Self) -> Option<Ordering> {
+        let (left, right, _) = self.aligned(other)?;
+        Some(left.cmp(&right))
+    }
+
+    pub(crate) fn plus(self, other: Self) -> Calculated {
+        self.combined(other, i128::checked_add)
+    }
+
+    pub(crate) fn minus(self, other: Self) -> Calculated {
+        self.combined(other, i128::checked_sub)
+    }
+
+    pub(crate) fn times(self, other: Self) -> Calculated {
+        let (left, right) = (self.shortened(), other.shortened());
+        let product = left.coefficient.checked_mul(right.coefficient).ok_or(TOO_LARGE)?;
+        Ok(Self { coefficient: product, scale: left.scale.saturating_add(right.scale) }.shortened())
+    }
+
+    pub(crate) fn abs(self) -> Calculated {
+        Ok(Self { coefficient: self.coefficient.checked_abs().ok_or(TOO_LARGE)?, ..self })
+    }
+
+    /// Whole numbers divide downwards, as in Liquid.
+    pub(crate) fn divided_by(self, other: Self) -> Calculated {
+        if other.coefficient == 0 {
+            return Err(BY_ZERO);
+        }
+        let (left, right, scale) = self.aligned(other).ok_or(TOO_LARGE)?;
+        if scale == 0 {
+            return Ok(Self { coefficient: floor_div(left, right).ok_or(TOO_LARGE)?, scale });
+        }
+        quotient(left, right).ok_or(TOO_LARGE)
+    }
+
+    pub(crate) fn modulo(self, other: Self) -> Calculated {
+        if other.coefficient == 0 {
+            return Err(BY_ZERO);
+        }
+        self.combined(other, |left, right| {
+            left.checked_sub(floor_div(left, right)?.checked_mul(right)?)
+        })
+    }
+
+    pub(crate) fn floor(self) -> Calculated {
+        let unit = power(self.scale).ok_or(TOO_LARGE)?;
+        let coefficient = floor_div(self.coefficient, unit).ok_or(TOO_LARGE)?;
+        Ok(Self { coefficient, scale: 0 })
+    }
+
+    pub(crate) fn ceil(self) -> Calculated {
+        let negated = |it: Self| {
+            let coefficient = it.coefficient.checked_neg().ok_or(TOO_LARGE)?;
+            Ok(Self { coefficient, ..it })
+        };
+        negated(negated(self)?.floor()?)
+    }
+
+    /// Halves go away from zero.
+    pub(crate) fn rounded(self, places: u32) -> Calculated {
+        if self.scale <= places {
+            return Ok(self);
+        }
+        let unit = power(self.scale.saturating_sub(places)).ok_or(TOO_LARGE)?;
+        Ok(Self {
+            coefficient: rounded_div(self.coefficient, unit).ok_or(TOO_LARGE)?,
+            scale: places,
+        })
+    }
+}
+
+fn power(exponent: u32) -> Option<i128> {
+    10_i128.checked_pow(exponent)
+}
+
+fn floor_div(left: i128, right: i128) -> Option<i128> {
+    let quotient = left.checked_div(right)?;
+    let exact = left.checked_rem(right)? == 0;
+    let down = !exact && (left < 0) != (right < 0);
+    quotient.checked_sub(i128::from(down))
+}
+
+fn rounded_div(left: i128, unit: i128) -> Option<i128> {
+    let (quotient, rest) = (left.checked_div(unit)?, left.checked_rem(unit)?);
+    let up = rest.unsigned_abs() >= unit.unsigned_abs().div_ceil(2);
+    quotient.checked_add(i128::from(up).checked_mul(left.signum())?)
+}
+
+/// Digit by digit, as on paper, and one more than is kept.
+fn quotient(left: i128, right: i128) -> Option<Decimal> {
+    let negative = (left < 0) != (right < 0);
+    let (left, right) = (left.checked_abs()?, right.checked_abs()?);
+    let (mut coefficient, mut rest) = (left.checked_div(right)?, left.checked_rem(right)?);
+    let enough = power(QUOTIENT_DIGITS)?;
+    let mut scale = 0_u32;
+    while scale == 0 || (rest != 0 && coefficient < enough) {
+        rest = rest.checked_mul(10)?;
+        coefficient = coefficient.checked_mul(10)?.checked_add(rest.checked_div(right)?)?;
+        rest = rest.checked_rem(right)?;
+        scale = scale.checked_add(1)?;
+    }
+    if coefficient >= enough && scale > 1 {
+        coefficient = rounded_div(coefficient, 10)?;
+        scale = scale.checked_sub(1)?;
+    }
+    let coefficient = if negative { coefficient.checked_neg()? } else { coefficient };
+    Some(Decimal { coefficient, scale }.shortened())
+}

@@ -1,0 +1,156 @@
+//! JSON whose texts name tokens, and what becomes of it.
+//!
+//! ```text
+//! {{ <id> | filters }}                a token's data
+//! {{ token: <id> | filters }}         the whole token
+//! {{ token_intent: <id> | filters }}  a token intent
+//! ```
+//! An id may have spaces, dots, colons, quotes and commas, but neither `|` nor `}`: it is everything
+//! up to the first of these. A comma before the name of a filter is a pipe here as well; any other
+//! belongs to the id. Read the wrong way, an id is unknown, so nothing shows that should not.
+//! There are no tags and no whitespace control: a dash after `{{` is the id's own.
+
+mod read;
+
+use serde_json::{Map, Value};
+
+use crate::{
+    ExpressionError, OUTPUT_BYTES_MAX, Scope,
+    ast::Output,
+    evaluate::{Rendered, Run},
+    outside::Outside,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ReferenceKind {
+    /// Only the data of a token.
+    Data,
+    /// A token with all its attributes.
+    Token,
+    TokenIntent,
+}
+
+/// A token or a token intent that an expression names.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Reference {
+    pub kind: ReferenceKind,
+    pub id: String,
+}
+
+/// JSON with its detokenization expressions compiled.
+#[derive(Debug, Clone)]
+pub struct Detokenization {
+    form: Form,
+    references: Vec<Reference>,
+}
+
+#[derive(Debug, Clone)]
+enum Form {
+    Literal(Value),
+    /// A text that is one expression: it becomes the value itself.
+    Lone(Piece),
+    Text(Vec<Part>),
+    Array(Vec<Self>),
+    Object(Vec<(String, Self)>),
+}
+
+#[derive(Debug, Clone)]
+enum Part {
+    Text(String),
+    Piece(Piece),
+}
+
+#[derive(Debug, Clone)]
+struct Piece {
+    /// Which of the references.
+    reference: usize,
+    output: Output,
+}
+
+impl Detokenization {
+    /// # Errors
+    /// A text has an expression that is not well formed, or the JSON is too deep.
+    pub fn parse(source: &Value) -> Result<Self, ExpressionError> {
+        read::read(source)
+    }
+
+    /// Each once, in the order of their first use.
+    #[must_use]
+    pub fn references(&self) -> &[Reference] {
+        &self.references
+    }
+
+    /// How many tokens and token intents these are: one named in two ways counts once.
+    #[must_use]
+    pub fn token_count(&self) -> usize {
+        let is_intent = |it: &Reference| it.kind == ReferenceKind::TokenIntent;
+        let mut tokens: Vec<_> =
+            self.references.iter().map(|it| (is_intent(it), it.id.as_str())).collect();
+        tokens.sort_unstable();
+        tokens.dedup();
+        tokens.len()
+    }
+
+    /// `resolve` gives what each reference stands for. All leaves share one budget.
+    ///
+    /// # Errors
+    /// There is nothing behind a reference, a filter cannot take its value, or a bound is passed.
+    pub fn evaluate<'v>(
+        &'v self,
+        resolve: &dyn Fn(&Reference) -> Option<&'v Value>,
+        outside: Option<&dyn Outside>,
+    ) -> Result<Value, ExpressionError> {
+        let mut scope = Scope::new(&Value::Null, None);
+        scope.outside = outside;
+        let values: Vec<_> = self.references.iter().map(resolve).collect();
+        Evaluation { scope: &scope, values: &values }.form(&self.form)
+    }
+}
+
+struct Evaluation<'e> {
+    scope: &'e Scope<'e>,
+    values: &'e [Option<&'e Value>],
+}
+
+impl<'e> Evaluation<'e> {
+    fn form(&self, form: &'e Form) -> Result<Value, ExpressionError> {
+        match form {
+            Form::Literal(value) => Ok(value.clone()),
+            Form::Lone(piece) => self.run(piece)?.lone(&piece.output),
+            Form::Text(parts) => self.text(parts).map(Value::String),
+            Form::Array(items) => {
+                let items = items.iter().map(|it| self.form(it));
+                Ok(Value::Array(items.collect::<Result<_, _>>()?))
+            }
+            Form::Object(properties) => {
+                let mut object = Map::new();
+                for (name, value) in properties {
+                    object.insert(name.clone(), self.form(value)?);
+                }
+                Ok(Value::Object(object))
+            }
+        }
+    }
+
+    /// The text around is the request's own; what the tokens add is bounded.
+    fn text(&self, parts: &'e [Part]) -> Result<String, ExpressionError> {
+        let mut rendered = Rendered { text: String::new(), bytes_max: OUTPUT_BYTES_MAX };
+        for part in parts {
+            match part {
+                Part::Text(text) => {
+                    rendered.bytes_max = rendered.bytes_max.saturating_add(text.len());
+                    rendered.text.push_str(text);
+                }
+                Part::Piece(piece) => self.run(piece)?.render(&piece.output, &mut rendered)?,
+            }
+        }
+        Ok(rendered.text)
+    }
+
+    fn run(&self, piece: &Piece) -> Result<Run<'e>, ExpressionError> {
+        let value = self.values.get(piece.reference).copied().flatten();
+        let position = piece.output.position;
+        let problem = "nothing has this id";
+        Ok(Run::new(self.scope, value.ok_or(ExpressionError { position, problem })?, 0))
+    }
+}

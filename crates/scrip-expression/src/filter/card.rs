@@ -1,0 +1,116 @@
+//! Filters for cards.
+
+use serde_json::Value;
+
+use super::{Context, Filtered, argument};
+use crate::datum::{Datum, text_of};
+
+/// A card number has no fewer digits.
+const DIGITS_MIN: usize = 12;
+
+/// Eight digits from sixteen on, else six.
+pub(crate) fn bin_digits(digits: usize) -> usize {
+    if digits >= 16 { 8 } else { 6 }
+}
+
+/// Digits, and the letters that cover them; what stands between them does not count.
+pub(crate) fn counts(c: char) -> bool {
+    c.is_alphanumeric()
+}
+
+/// In groups of four when there is something to put between them.
+pub(crate) fn bin<'a>(_: &Context<'_>, value: Datum<'a>, arguments: &[Datum<'a>]) -> Filtered<'a> {
+    if value.is_null() {
+        return Ok(value);
+    }
+    let text = text_of(&value);
+    let digits = text.chars().filter(|it| counts(*it)).count();
+    if digits < DIGITS_MIN {
+        return Err("this is not a card number");
+    }
+    let separator = argument::text(arguments, 0);
+    let mut bin = String::new();
+    for (at, c) in text.chars().filter(|it| counts(*it)).take(bin_digits(digits)).enumerate() {
+        if at == 4 {
+            bin.push_str(&separator);
+        }
+        bin.push(c);
+    }
+    Ok(Datum::text(bin))
+}
+
+/// Which of BIN and last four to show, else all covered: also where the two would be the whole.
+pub(crate) fn mask<'a>(_: &Context<'_>, value: Datum<'a>, arguments: &[Datum<'a>]) -> Filtered<'a> {
+    let (bin, last4) = (argument::flag(arguments, 0)?, argument::flag(arguments, 1)?);
+    let cover = argument::cover(arguments, 2, "card_mask covers with one character")?;
+    let keep = argument::text(arguments, 3);
+    if value.is_null() {
+        return Ok(value);
+    }
+    let text = text_of(&value);
+    let (first, end) = shown(&text, bin, last4);
+    let mut digit = 0_usize;
+    let covered = |c: char| {
+        let at = digit;
+        digit = digit.saturating_add(usize::from(counts(c)));
+        let bare = counts(c) && (at < first || at >= end);
+        if bare || keep.contains(c) { c } else { cover }
+    };
+    Ok(Datum::text(text.chars().map(covered).collect::<String>()))
+}
+
+/// How many digits show at the front, and from which one on they show again. What is too short for
+/// a card number shows nothing.
+pub(crate) fn shown(text: &str, bin: bool, last4: bool) -> (usize, usize) {
+    let digits = text.chars().filter(|it| counts(*it)).count();
+    if digits < DIGITS_MIN {
+        return (0, digits);
+    }
+    let first = if bin { bin_digits(digits) } else { 0 };
+    let end = if last4 { digits.saturating_sub(4) } else { digits };
+    (first, end)
+}
+
+/// Takes a card. What the format needs and the card does not have makes it null.
+pub(crate) fn exp<'a>(_: &Context<'_>, value: Datum<'a>, arguments: &[Datum<'a>]) -> Filtered<'a> {
+    let format = argument::text(arguments, 0);
+    let parts: &[&str] = match &*format {
+        "MM" => &["MM"],
+        "MMYY" => &["MM", "YY"],
+        "YYYY" => &["YYYY"],
+        "MM/YY" => &["MM", "/", "YY"],
+        "MM/YYYY" => &["MM", "/", "YYYY"],
+        "YYYY-MM" => &["YYYY", "-", "MM"],
+        "YYYY/MM" => &["YYYY", "/", "MM"],
+        "MM_YYYY" => &["MM", "_", "YYYY"],
+        "MM-YYYY" => &["MM", "-", "YYYY"],
+        _ => return Err("card_exp does not have this format"),
+    };
+    if value.is_null() {
+        return Ok(value);
+    }
+    let Value::Object(card) = &*value else { return Err("card_exp takes a card") };
+    let mut text = String::new();
+    for part in parts {
+        let (property, most) = match *part {
+            "MM" => ("expiration_month", 12),
+            "YY" | "YYYY" => ("expiration_year", 9999),
+            between => {
+                text.push_str(between);
+                continue;
+            }
+        };
+        let Some(number) = card.get(property).filter(|it| !it.is_null()) else {
+            return Ok(Datum::null());
+        };
+        let number = number.as_u64().or_else(|| number.as_str()?.parse().ok());
+        let number = number.filter(|it| (1..=most).contains(it));
+        let number = number.ok_or("card_exp takes a month and a year")?;
+        match *part {
+            "MM" => text.push_str(&format!("{number:02}")),
+            "YY" => text.push_str(&format!("{:02}", number % 100)),
+            _ => text.push_str(&format!("{number:04}")),
+        }
+    }
+    Ok(Datum::text(text))
+}

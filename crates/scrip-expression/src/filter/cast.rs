@@ -1,0 +1,77 @@
+//! From one type to another.
+
+use serde_json::{Number, Value};
+
+use super::{Context, Filtered, argument};
+use crate::{
+    compare::is_blank,
+    datum::{Datum, text_of},
+    decimal::Decimal,
+};
+
+/// Also `stringify`: text as it is, the rest as compact JSON.
+pub(crate) fn to_string<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+    match &*value {
+        Value::Null | Value::String(_) => Ok(value),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            Ok(Datum::text(text_of(&value)))
+        }
+    }
+}
+
+/// Digit by digit: a number of any length comes out as it went in.
+pub(crate) fn to_number<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+    match &*value {
+        Value::Null | Value::Number(_) => Ok(value),
+        Value::String(text) => number(text.trim()).map(|it| Datum::Owned(Value::Number(it))),
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => Err("this is not a number"),
+    }
+}
+
+fn number(text: &str) -> Result<Number, &'static str> {
+    let (sign, digits) = text.strip_prefix('-').map_or(("", text), |it| ("-", it));
+    let trimmed = digits.trim_start_matches('0');
+    let starts = trimmed.starts_with(|it: char| it.is_ascii_digit());
+    let zero = if digits.len() > trimmed.len() && !starts { "0" } else { "" };
+    format!("{sign}{zero}{trimmed}").parse().map_err(|_| "this is not a number")
+}
+
+pub(crate) fn to_boolean<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+    match &*value {
+        Value::Null | Value::Bool(_) => Ok(value),
+        Value::String(text) if text.eq_ignore_ascii_case("true") => {
+            Ok(Datum::Owned(Value::Bool(true)))
+        }
+        Value::String(text) if text.eq_ignore_ascii_case("false") => {
+            Ok(Datum::Owned(Value::Bool(false)))
+        }
+        Value::String(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            Err("this is neither true nor false")
+        }
+    }
+}
+
+pub(crate) fn default<'a>(
+    _: &Context<'_>,
+    value: Datum<'a>,
+    arguments: &[Datum<'a>],
+) -> Filtered<'a> {
+    let allow_false = argument::flag(arguments, 1)?;
+    let is_text = value.is_string();
+    let missing = match &*value {
+        Value::Bool(false) => !allow_false,
+        Value::String(text) => text.is_empty(),
+        Value::Null | Value::Bool(true) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            !is_text && is_blank(&value)
+        }
+    };
+    if !missing {
+        return Ok(value);
+    }
+    Ok(arguments.first().cloned().unwrap_or_else(Datum::null))
+}
+
+/// For arithmetic: null is zero, text must be a number.
+pub(crate) fn decimal(value: &Value) -> Result<Decimal, &'static str> {
+    Decimal::of(value)
+}

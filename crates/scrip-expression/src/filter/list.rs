@@ -1,0 +1,158 @@
+//! Filters over lists. A value that is no list is a list of itself, null one of nothing.
+
+use serde_json::Value;
+
+use super::{Context, Filtered, argument};
+use crate::{
+    compare::same,
+    datum::{Datum, text_of},
+};
+
+static NULL: Value = Value::Null;
+
+pub(crate) fn items(value: &Value) -> &[Value] {
+    match value {
+        Value::Array(items) => items,
+        Value::Null => &[],
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+            std::slice::from_ref(value)
+        }
+    }
+}
+
+pub(crate) fn property<'v>(item: &'v Value, name: &str) -> &'v Value {
+    item.get(name).unwrap_or(&NULL)
+}
+
+/// The items with a list of one's own.
+pub(crate) fn owned(value: Datum<'_>) -> Vec<Value> {
+    match value.into_value() {
+        Value::Array(items) => items,
+        Value::Null => Vec::new(),
+        other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_)) => {
+            vec![other]
+        }
+    }
+}
+
+fn made<'a>(items: Vec<Value>) -> Filtered<'a> {
+    Ok(Datum::Owned(Value::Array(items)))
+}
+
+pub(crate) fn size<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+    let size = match &*value {
+        Value::String(text) => text.chars().count(),
+        Value::Array(items) => items.len(),
+        Value::Object(object) => object.len(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    Ok(Datum::Owned(Value::from(size)))
+}
+
+pub(crate) fn first<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+    end(value, <[Value]>::first, |text| text.chars().next())
+}
+
+pub(crate) fn last<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+    end(value, <[Value]>::last, |text| text.chars().next_back())
+}
+
+fn end<'a>(
+    value: Datum<'a>,
+    of_list: fn(&[Value]) -> Option<&Value>,
+    of_text: fn(&str) -> Option<char>,
+) -> Filtered<'a> {
+    if let Datum::Borrowed(Value::Array(items)) = &value {
+        return Ok(of_list(items).map_or_else(Datum::null, Datum::Borrowed));
+    }
+    Ok(match &*value {
+        Value::Array(items) => of_list(items).cloned().map_or_else(Datum::null, Datum::Owned),
+        Value::String(text) => Datum::text(of_text(text).map(String::from).unwrap_or_default()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Datum::null(),
+    })
+}
+
+pub(crate) fn join<'a>(
+    context: &Context<'_>,
+    value: Datum<'a>,
+    arguments: &[Datum<'a>],
+) -> Filtered<'a> {
+    if value.is_null() {
+        return Ok(value);
+    }
+    let separator = argument::given(arguments, 0).map_or(" ".into(), text_of);
+    let mut joined = String::new();
+    for (at, item) in items(&value).iter().enumerate() {
+        let text = text_of(item);
+        context.budget.bytes(separator.len().saturating_add(text.len()))?;
+        if at > 0 {
+            joined.push_str(&separator);
+        }
+        joined.push_str(&text);
+    }
+    Ok(Datum::text(joined))
+}
+
+pub(crate) fn reverse<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+    let mut items = owned(value);
+    items.reverse();
+    made(items)
+}
+
+pub(crate) fn compact<'a>(
+    _: &Context<'_>,
+    value: Datum<'a>,
+    arguments: &[Datum<'a>],
+) -> Filtered<'a> {
+    let name = argument::given(arguments, 0).map(text_of);
+    let mut items = owned(value);
+    items.retain(|it| match &name {
+        None => !it.is_null(),
+        Some(name) => !property(it, name).is_null(),
+    });
+    made(items)
+}
+
+pub(crate) fn concat<'a>(
+    _: &Context<'_>,
+    value: Datum<'a>,
+    arguments: &[Datum<'a>],
+) -> Filtered<'a> {
+    let Some(Value::Array(more)) = argument::given(arguments, 0) else {
+        return Err("concat takes a list");
+    };
+    let mut items = owned(value);
+    items.extend(more.iter().cloned());
+    made(items)
+}
+
+pub(crate) fn map<'a>(_: &Context<'_>, value: Datum<'a>, arguments: &[Datum<'a>]) -> Filtered<'a> {
+    let name = argument::text(arguments, 0);
+    made(items(&value).iter().map(|it| property(it, &name).clone()).collect())
+}
+
+/// With the value, or with any that is true.
+pub(crate) fn filter<'a>(
+    context: &Context<'_>,
+    value: Datum<'a>,
+    arguments: &[Datum<'a>],
+) -> Filtered<'a> {
+    let name = argument::text(arguments, 0);
+    let wanted = argument::given(arguments, 1);
+    let mut found = Vec::new();
+    for item in items(&value) {
+        let property = property(item, &name);
+        let matches = match wanted {
+            Some(wanted) => {
+                // Each is compared with the wanted value, which may be large.
+                context.budget.value(property)?;
+                same(property, wanted)
+            }
+            None => !matches!(property, Value::Null | Value::Bool(false)),
+        };
+        if matches {
+            found.push(item.clone());
+        }
+    }
+    made(found)
+}

@@ -1,0 +1,145 @@
+//! Filters for HTML and URLs.
+
+use super::{Context, Filtered, text::over};
+use crate::datum::{Datum, text_of};
+
+fn entity(c: char) -> Option<&'static str> {
+    match c {
+        '&' => Some("&amp;"),
+        '<' => Some("&lt;"),
+        '>' => Some("&gt;"),
+        '"' => Some("&quot;"),
+        '\'' => Some("&#39;"),
+        _ => None,
+    }
+}
+
+pub(crate) fn escape<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+    over(value, |text| escaped(text, |_| false))
+}
+
+pub(crate) fn escape_once<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+    over(value, |text| escaped(text, is_entity))
+}
+
+fn escaped(text: &str, leave: fn(&str) -> bool) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for (at, c) in text.char_indices() {
+        match entity(c) {
+            Some(_) if c == '&' && leave(text.get(at..).unwrap_or_default()) => escaped.push(c),
+            Some(entity) => escaped.push_str(entity),
+            None => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// Whether a text begins with `&name;` or `&#digits;`. Names are short, so the search is too.
+fn is_entity(text: &str) -> bool {
+    const NAME_MAX: usize = 32;
+    let inner = text.strip_prefix('&').unwrap_or_default();
+    let Some(end) = inner.bytes().take(NAME_MAX).position(|it| it == b';') else { return false };
+    let name = inner.get(..end).unwrap_or_default();
+    match name.strip_prefix('#') {
+        Some(digits) => !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit()),
+        None => !name.is_empty() && name.bytes().all(|it| it.is_ascii_alphabetic()),
+    }
+}
+
+pub(crate) fn newline_to_br<'a>(
+    context: &Context<'_>,
+    value: Datum<'a>,
+    _: &[Datum<'a>],
+) -> Filtered<'a> {
+    const BREAK: &str = "<br />\n";
+    let lines = text_of(&value).matches('\n').count();
+    context.budget.bytes(lines.saturating_mul(BREAK.len()))?;
+    over(value, |text| text.replace("\r\n", "\n").replace('\n', BREAK))
+}
+
+pub(crate) fn strip_newlines<'a>(
+    _: &Context<'_>,
+    value: Datum<'a>,
+    _: &[Datum<'a>],
+) -> Filtered<'a> {
+    over(value, |text| text.replace("\r\n", "").replace('\n', ""))
+}
+
+/// Scripts, styles and comments with what is in them, and any other tag alone.
+pub(crate) fn strip_html<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+    over(value, |text| {
+        // What has no end is looked for once, not at each beginning.
+        let mut endless = [false; 4];
+        let mut kept = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('<') {
+            kept.push_str(before);
+            match after_element(after, &mut endless) {
+                Some(after) => rest = after,
+                None => {
+                    kept.push('<');
+                    rest = after;
+                }
+            }
+        }
+        kept + rest
+    })
+}
+
+const ELEMENTS: [(&str, &str); 4] =
+    [("script", "</script>"), ("style", "</style>"), ("!--", "-->"), ("", ">")];
+
+fn after_element<'t>(after: &'t str, endless: &mut [bool; 4]) -> Option<&'t str> {
+    for ((start, end), endless) in ELEMENTS.iter().zip(endless) {
+        let starts = after.get(..start.len()).is_some_and(|it| it.eq_ignore_ascii_case(start));
+        if !starts || *endless {
+            continue;
+        }
+        match after.split_once(end) {
+            Some((_, rest)) => return Some(rest),
+            None => *endless = true,
+        }
+    }
+    None
+}
+
+pub(crate) fn url_encode<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+    over(value, |text| {
+        let mut encoded = String::with_capacity(text.len());
+        for byte in text.bytes() {
+            match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                    encoded.push(char::from(byte));
+                }
+                b' ' => encoded.push('+'),
+                _ => {
+                    encoded.push('%');
+                    encoded.push_str(&crate::datum::base16(&[byte]));
+                }
+            }
+        }
+        encoded
+    })
+}
+
+pub(crate) fn url_decode<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+    const BROKEN: &str = "this is not URL-encoded text";
+    if value.is_null() {
+        return Ok(value);
+    }
+    let text = text_of(&value);
+    let mut bytes = text.bytes();
+    let mut decoded = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        decoded.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let mut digit = || char::from(bytes.next()?).to_digit(16);
+                let (high, low) = (digit().ok_or(BROKEN)?, digit().ok_or(BROKEN)?);
+                u8::try_from(high.saturating_mul(16).saturating_add(low)).map_err(|_| BROKEN)?
+            }
+            other => other,
+        });
+    }
+    String::from_utf8(decoded).map(Datum::text).map_err(|_| BROKEN)
+}

@@ -1,0 +1,119 @@
+//! `JSONPath` (RFC 9535), held to paths that cannot cost more than a few readings of the value.
+
+use serde_json_path::JsonPath;
+
+use super::{Context, Filtered};
+use crate::{budget::weight, datum::Datum};
+
+/// What a path may be made of. Two `..`, nested conditions or many lists of selectors multiply with
+/// each other, and the library's parser recurses: none of that finds one value in a token.
+const PATH_BYTES_MAX: usize = 256;
+const DEPTH_MAX: usize = 8;
+const DESCENTS_MAX: usize = 1;
+const CONDITIONS_MAX: usize = 1;
+const COMMAS_MAX: usize = 3;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Query {
+    path: JsonPath,
+    /// How often it may read the value; nought when it only walks down.
+    readings: usize,
+}
+
+#[derive(Debug, Default)]
+struct Shape {
+    depth: usize,
+    depth_max: usize,
+    descents: usize,
+    conditions: usize,
+    commas: u32,
+    roots: usize,
+    /// Dots, brackets and mentions of the current node.
+    parts: usize,
+    many: bool,
+}
+
+impl Query {
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        let shape = Shape::of(text);
+        let fits = text.len() <= PATH_BYTES_MAX
+            && shape.depth_max <= DEPTH_MAX
+            && shape.descents <= DESCENTS_MAX
+            && shape.conditions <= CONDITIONS_MAX
+            && usize::try_from(shape.commas).is_ok_and(|it| it <= COMMAS_MAX)
+            && shape.roots <= 1;
+        if !fits {
+            return Err("this JSONPath is too complex");
+        }
+        let path = JsonPath::parse(text).map_err(|_| "this is not a JSONPath")?;
+        // Each comma may double what the next part looks at.
+        let readings = shape.parts.saturating_mul(2_usize.saturating_pow(shape.commas));
+        Ok(Self { path, readings: if shape.many { readings } else { 0 } })
+    }
+}
+
+impl Shape {
+    /// Of what stands outside quotes.
+    fn of(text: &str) -> Self {
+        let mut shape = Self::default();
+        let mut quote = None;
+        let mut previous = ' ';
+        let mut chars = text.chars();
+        while let Some(c) = chars.next() {
+            match (quote, c) {
+                (Some(_), '\\') => {
+                    chars.next();
+                }
+                (Some(open), _) if open == c => quote = None,
+                (Some(_), _) => (),
+                (None, '\'' | '"') => quote = Some(c),
+                (None, _) => shape.see(previous, c),
+            }
+            previous = c;
+        }
+        shape
+    }
+
+    fn see(&mut self, previous: char, c: char) {
+        match c {
+            '[' | '(' => {
+                self.depth = self.depth.saturating_add(1);
+                self.depth_max = self.depth_max.max(self.depth);
+                self.parts = self.parts.saturating_add(1);
+            }
+            ']' | ')' => self.depth = self.depth.saturating_sub(1),
+            '.' => {
+                self.parts = self.parts.saturating_add(1);
+                if previous == '.' {
+                    self.descents = self.descents.saturating_add(1);
+                    self.many = true;
+                }
+            }
+            '?' => {
+                self.conditions = self.conditions.saturating_add(1);
+                self.many = true;
+            }
+            ',' => {
+                self.commas = self.commas.saturating_add(1);
+                self.many = true;
+            }
+            '$' => self.roots = self.roots.saturating_add(1),
+            '@' => self.parts = self.parts.saturating_add(1),
+            '*' | ':' => self.many = true,
+            _ => (),
+        }
+    }
+}
+
+/// Nothing found is null, as a missing property is.
+pub(crate) fn json<'a>(context: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+    const SEVERAL: &str = "json found more than one value";
+    let query = context.query.ok_or("json takes a path in quotes")?;
+    context.budget.bytes(weight(&value).saturating_mul(query.readings))?;
+    if let Datum::Borrowed(value) = value {
+        let found = query.path.query(value).at_most_one().map_err(|_| SEVERAL)?;
+        return Ok(found.map_or_else(Datum::null, Datum::Borrowed));
+    }
+    let found = query.path.query(&value).at_most_one().map_err(|_| SEVERAL)?;
+    Ok(found.cloned().map_or_else(Datum::null, Datum::Owned))
+}

@@ -1,0 +1,161 @@
+//! Filters over text.
+
+use serde_json::Value;
+
+use super::{Context, Filtered, argument};
+use crate::{
+    OUTPUT_BYTES_MAX,
+    datum::{Datum, text_of},
+};
+
+/// For a filter that gives text for text.
+pub(crate) fn over<'a>(value: Datum<'a>, change: impl FnOnce(&str) -> String) -> Filtered<'a> {
+    if value.is_null() {
+        return Ok(value);
+    }
+    let changed = change(&text_of(&value));
+    Ok(Datum::text(changed))
+}
+
+pub(crate) fn append<'a>(_: &Context<'_>, value: Datum<'a>, more: &[Datum<'a>]) -> Filtered<'a> {
+    Ok(Datum::text([text_of(&value), argument::text(more, 0)].concat()))
+}
+
+pub(crate) fn prepend<'a>(_: &Context<'_>, value: Datum<'a>, more: &[Datum<'a>]) -> Filtered<'a> {
+    Ok(Datum::text([argument::text(more, 0), text_of(&value)].concat()))
+}
+
+pub(crate) fn capitalize<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+    over(value, |text| {
+        let mut chars = text.chars();
+        let first = chars.next().into_iter().flat_map(char::to_uppercase);
+        first.chain(chars.as_str().to_lowercase().chars()).collect()
+    })
+}
+
+pub(crate) fn downcase<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+    over(value, str::to_lowercase)
+}
+
+pub(crate) fn upcase<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+    over(value, str::to_uppercase)
+}
+
+pub(crate) fn strip<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+    over(value, |text| text.trim().to_owned())
+}
+
+pub(crate) fn lstrip<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+    over(value, |text| text.trim_start().to_owned())
+}
+
+pub(crate) fn rstrip<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+    over(value, |text| text.trim_end().to_owned())
+}
+
+pub(crate) fn pad_left<'a>(_: &Context<'_>, value: Datum<'a>, to: &[Datum<'a>]) -> Filtered<'a> {
+    let padding = padding(&value, to)?;
+    over(value, |text| padding + text)
+}
+
+pub(crate) fn pad_right<'a>(_: &Context<'_>, value: Datum<'a>, to: &[Datum<'a>]) -> Filtered<'a> {
+    let padding = padding(&value, to)?;
+    over(value, |text| text.to_owned() + &padding)
+}
+
+fn padding(value: &Value, arguments: &[Datum<'_>]) -> Result<String, &'static str> {
+    const TAKES: &str = "padding takes a length and one character";
+    let length = argument::count(arguments, 0, TAKES)?.ok_or(TAKES)?;
+    let with = argument::given(arguments, 1).map_or(" ".into(), text_of);
+    let with = argument::single(&with).ok_or(TAKES)?;
+    if length > OUTPUT_BYTES_MAX {
+        return Err("the output is too large");
+    }
+    let missing = length.saturating_sub(text_of(value).chars().count());
+    Ok(std::iter::repeat_n(with, missing).collect())
+}
+
+/// From a place on, which counts from the end when negative; one character or item by default.
+pub(crate) fn slice<'a>(
+    _: &Context<'_>,
+    value: Datum<'a>,
+    arguments: &[Datum<'a>],
+) -> Filtered<'a> {
+    const TAKES: &str = "slice takes a start and a length";
+    let start = argument::whole(arguments, 0, TAKES)?.ok_or(TAKES)?;
+    let length = argument::whole(arguments, 1, TAKES)?.unwrap_or(1);
+    let length = usize::try_from(length).unwrap_or(0);
+    let place = |size: usize| match usize::try_from(start) {
+        Ok(start) => start,
+        Err(_) => {
+            let back = usize::try_from(start.unsigned_abs()).unwrap_or(usize::MAX);
+            // Before the beginning there is nothing.
+            size.checked_sub(back).unwrap_or(usize::MAX)
+        }
+    };
+    if let Value::Array(items) = &*value {
+        let kept = items.iter().skip(place(items.len())).take(length).cloned();
+        return Ok(Datum::Owned(kept.collect()));
+    }
+    over(value, |text| text.chars().skip(place(text.chars().count())).take(length).collect())
+}
+
+/// Pieces between separators, without empty ones at the end; characters when there is none.
+pub(crate) fn split<'a>(
+    context: &Context<'_>,
+    value: Datum<'a>,
+    arguments: &[Datum<'a>],
+) -> Filtered<'a> {
+    /// What a short text in a list takes in memory, at the least.
+    const PIECE_BYTES: usize = 32;
+    let (text, separator) = (text_of(&value), argument::text(arguments, 0));
+    let pieces = if separator.is_empty() {
+        text.chars().count()
+    } else {
+        text.matches(&*separator).count().saturating_add(1)
+    };
+    context.budget.bytes(pieces.saturating_mul(PIECE_BYTES))?;
+    let mut items: Vec<Value> = if separator.is_empty() {
+        text.chars().map(|it| Value::String(it.into())).collect()
+    } else {
+        text.split(&*separator).map(Value::from).collect()
+    };
+    while items.last().and_then(Value::as_str) == Some("") {
+        items.pop();
+    }
+    Ok(Datum::Owned(Value::Array(items)))
+}
+
+/// To a length that counts the ellipsis.
+pub(crate) fn truncate<'a>(
+    _: &Context<'_>,
+    value: Datum<'a>,
+    arguments: &[Datum<'a>],
+) -> Filtered<'a> {
+    let length = argument::count(arguments, 0, "truncate takes a length")?.unwrap_or(50);
+    let ellipsis = argument::given(arguments, 1).map_or("...".into(), text_of);
+    over(value, |text| {
+        if text.chars().count() <= length {
+            return text.to_owned();
+        }
+        let kept = length.saturating_sub(ellipsis.chars().count());
+        text.chars().take(kept).chain(ellipsis.chars()).collect()
+    })
+}
+
+pub(crate) fn truncatewords<'a>(
+    _: &Context<'_>,
+    value: Datum<'a>,
+    arguments: &[Datum<'a>],
+) -> Filtered<'a> {
+    let words = argument::count(arguments, 0, "truncatewords takes a number of words")?;
+    let words = words.unwrap_or(15).max(1);
+    let ellipsis = argument::given(arguments, 1).map_or("...".into(), text_of);
+    over(value, |text| {
+        if text.split_whitespace().count() <= words {
+            return text.to_owned();
+        }
+        let kept: Vec<&str> = text.split_whitespace().take(words).collect();
+        [kept.join(" ").as_str(), &ellipsis].concat()
+    })
+}
