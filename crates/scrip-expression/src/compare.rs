@@ -8,7 +8,7 @@ use crate::{
     ast::{Comparison, Condition, Connector, Operand, Relation},
     budget::weight,
     datum::{Datum, text_of},
-    decimal::Decimal,
+    decimal::NumberRank,
     evaluate::Run,
 };
 
@@ -47,6 +47,9 @@ impl<'a> Run<'a> {
         // Reading both costs what the smaller weighs; looking for something within costs all.
         let cost = match (relation, &**left, &*right) {
             (Relation::Contains, _, _) => weight(left).saturating_add(weight(&right)),
+            _ if matches!(left, Datum::Blank) || matches!(right, Datum::Blank) => {
+                weight(left).saturating_add(weight(&right))
+            }
             (_, Value::String(left), Value::String(right)) => left.len().min(right.len()),
             (_, Value::Array(_) | Value::Object(_), Value::Array(_) | Value::Object(_)) => {
                 weight(left).saturating_add(weight(&right))
@@ -99,9 +102,7 @@ pub(crate) fn is_blank(value: &Value) -> bool {
 /// Numbers by what they amount to, so that 1.0 is 1; anything else as JSON has it.
 pub(crate) fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
-        (Value::Number(_), Value::Number(_)) => {
-            order(left, right).map_or(left == right, Ordering::is_eq)
-        }
+        (Value::Number(_), Value::Number(_)) => order(left, right).is_some_and(Ordering::is_eq),
         _ => left == right,
     }
 }
@@ -110,7 +111,10 @@ pub(crate) fn same(left: &Value, right: &Value) -> bool {
 pub(crate) fn order(left: &Value, right: &Value) -> Option<Ordering> {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => {
-            Decimal::parse(left.as_str())?.order(Decimal::parse(right.as_str())?)
+            Some(match (left.as_i64(), right.as_i64()) {
+                (Some(left), Some(right)) => left.cmp(&right),
+                _ => NumberRank::of(left.as_str()).cmp(&NumberRank::of(right.as_str())),
+            })
         }
         (Value::String(left), Value::String(right)) => Some(left.cmp(right)),
         _ => None,

@@ -2,9 +2,13 @@
 //!
 //! A whole number stays whole; a number with a point keeps one, as in Liquid.
 
+mod rank;
+
 use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
+
+pub(crate) use self::rank::NumberRank;
 
 /// `coefficient` / 10^`scale`. Whole when the scale is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use crate::{
-    ExpressionError, OUTPUT_BYTES_MAX, Scope,
+    ExpressionError, OUTPUT_BYTES_MAX, Scope, VALUE_BYTES_MAX,
     ast::{Case, Expression, For, Node, Operand, Output, Relation},
-    budget::Budget,
+    budget::{Budget, weight},
     datum::{Datum, text_of},
     filter::Context,
     outside::Outside,
@@ -97,12 +97,17 @@ impl<'a> Run<'a> {
             let arguments = arguments?;
             let query = call.query.as_deref();
             let context = Context { budget: self.budget, outside: self.outside, query };
-            self.budget.value(&value)?;
+            let given = weight(&value);
+            self.budget.bytes(given)?;
             for argument in &arguments {
                 self.budget.value(argument)?;
             }
             value = (call.filter.run)(&context, value, &arguments)?;
-            self.budget.value(&value)?;
+            let made = weight(&value);
+            self.budget.bytes(made)?;
+            if made > given.max(VALUE_BYTES_MAX) {
+                return Err("the output is too large");
+            }
         }
         Ok(value)
     }

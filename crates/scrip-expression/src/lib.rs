@@ -43,6 +43,9 @@ pub const OUTPUT_BYTES_MAX: usize = 64 * 1024;
 /// A body of a mebibyte can be copied, or read once and rendered once, whatever is in it; a short
 /// chain of filters over such a text passes too.
 pub const WORK_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// The heaviest value that a filter may make, unless it was given a heavier one: a mebibyte, as a
+/// body.
+pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
 /// How many outputs, filters, steps of a path, comparisons and turns of a loop one evaluation may
 /// run: far above any mask, and a few milliseconds of work.
 pub const STEPS_MAX: usize = 10_000;

@@ -1,0 +1,99 @@
+//! Which of two numbers is more, whatever their length.
+//!
+//! Total and exact, unlike arithmetic: sorting must not meet two numbers that have no order.
+
+use std::cmp::Ordering;
+
+/// A number by its sign, the place of its first digit and its digits. Zero has no digits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NumberRank {
+    sign: i8,
+    exponent: i128,
+    digits: String,
+}
+
+impl NumberRank {
+    /// Of a number as JSON writes it.
+    pub(crate) fn of(text: &str) -> Self {
+        let (sign, unsigned) = text.strip_prefix('-').map_or((1, text), |it| (-1, it));
+        let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let all = [whole, fraction].concat();
+        let digits = all.trim_start_matches('0');
+        let zeros = all.len().saturating_sub(digits.len());
+        let digits = digits.trim_end_matches('0').to_owned();
+        if digits.is_empty() {
+            return Self { sign: 0, exponent: 0, digits };
+        }
+        // An exponent past all numbers is as large as can be: the order stays total.
+        let far = if exponent.starts_with('-') { i128::MIN } else { i128::MAX };
+        let exponent: i128 = exponent.trim_start_matches('+').parse().unwrap_or(far);
+        let place = |count: usize| i128::try_from(count).unwrap_or(i128::MAX);
+        let exponent = exponent.saturating_add(place(whole.len())).saturating_sub(place(zeros));
+        Self { sign, exponent, digits }
+    }
+}
+
+impl Ord for NumberRank {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let size = || {
+            let exponents = self.exponent.cmp(&other.exponent);
+            exponents.then_with(|| self.digits.cmp(&other.digits))
+        };
+        let within = || if self.sign < 0 { size().reverse() } else { size() };
+        self.sign.cmp(&other.sign).then_with(within)
+    }
+}
+
+impl PartialOrd for NumberRank {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_order() {
+        let ordered = [
+            "-1e99999999999999999999999999999999999999999",
+            "-1e400",
+            "-12",
+            "-1.5",
+            "-1",
+            "-0.5",
+            "-1e-400",
+            "0",
+            "1e-400",
+            "0.05",
+            "0.5",
+            "1",
+            "1.0001",
+            "1.5",
+            "9",
+            "10",
+            "12",
+            "1e3",
+            "12345678901234567890123",
+            "12345678901234567890124",
+            "1e400",
+            "1e99999999999999999999999999999999999999999",
+        ];
+        for (at, left) in ordered.iter().enumerate() {
+            for (other, right) in ordered.iter().enumerate() {
+                assert_eq!(
+                    NumberRank::of(left).cmp(&NumberRank::of(right)),
+                    at.cmp(&other),
+                    "{left} {right}"
+                );
+            }
+        }
+        for (left, right) in
+            [("1", "1.0"), ("10", "1e1"), ("-0", "0.00"), ("0.5", "5E-1"), ("1e+2", "100")]
+        {
+            assert_eq!(NumberRank::of(left), NumberRank::of(right), "{left} {right}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Aliases: random, of the same shape, and never what they stand for.
+
+use std::collections::HashSet;
+
+use scrip_expression::{Expression, Scope, Template};
+use serde_json::{Value, json};
+
+use crate::{Fake, check, fails};
+
+/// A few hundred of them.
+fn aliases(source: &str, value: &str) -> Vec<String> {
+    let (data, outside) = (json!(value), Fake::new(7));
+    let expression = Expression::parse(source).unwrap();
+    let alias = |_| {
+        let scope = Scope::new(&data, None).with_outside(&outside);
+        expression.evaluate(&scope).unwrap().as_str().unwrap().to_owned()
+    };
+    let all: Vec<String> = (0..300).map(alias).collect();
+    assert!(all.iter().all(|it| it != value), "{source}");
+    assert!(all.iter().collect::<HashSet<_>>().len() > 1, "{source}");
+    all
+}
+
+fn luhn(number: &str) -> bool {
+    let digits = number.chars().rev().filter_map(|it| it.to_digit(10)).enumerate();
+    let sum: u32 =
+        digits.map(|(at, it)| if at % 2 == 1 { it * 2 / 10 + it * 2 % 10 } else { it }).sum();
+    sum.is_multiple_of(10)
+}
+
+#[test]
+fn of_a_format() {
+    for alias in aliases("{{ data | alias_preserve_format }}", "Ab-12 é") {
+        let chars: Vec<char> = alias.chars().collect();
+        assert!(chars[0].is_ascii_uppercase() && chars[1].is_ascii_lowercase(), "{alias}");
+        assert!(chars[3].is_ascii_digit() && chars[4].is_ascii_digit(), "{alias}");
+        assert!(chars[2] == '-' && chars[5] == ' ' && chars[6].is_ascii_lowercase(), "{alias}");
+    }
+    for alias in aliases("{{ data | alias_preserve_format: 2, 4 }}", "123-45-6789") {
+        assert!(alias.starts_with("12") && alias.ends_with("6789"), "{alias}");
+        assert_eq!((alias.find('-'), alias.rfind('-'), alias.len()), (Some(3), Some(6), 11));
+    }
+    // What would keep all keeps nothing.
+    assert!(
+        aliases("{{ data | alias_preserve_format: 6 }}", "12345")
+            .iter()
+            .any(|it| !it.starts_with('1'))
+    );
+    assert_eq!(aliases("{{ data | alias_preserve_format }}", "7").len(), 300);
+}
+
+#[test]
+fn of_a_length() {
+    for alias in aliases("{{ data | alias_preserve_length: first: 1 }}", "1-?é ") {
+        assert_eq!(alias.chars().count(), 5);
+        assert!(alias.starts_with('1') && alias.chars().all(|it| it.is_ascii_alphanumeric()));
+    }
+    let email =
+        "{{ data | split: '@' | first | alias_preserve_length }}@{{ data | split: '@' | last }}";
+    for alias in aliases(email, "johndoe@example.com") {
+        assert!(alias.len() == 19 && alias.ends_with("@example.com"), "{alias}");
+    }
+}
+
+#[test]
+fn of_a_card() {
+    for alias in aliases("{{ data | alias_card }}", "4242424242424242") {
+        assert!(alias.len() == 16 && luhn(&alias), "{alias}");
+    }
+    for alias in aliases("{{ data | alias_card: 'true', 'true' }}", "4242424242424242") {
+        assert!(
+            alias.starts_with("42424242") && alias.ends_with("4242") && luhn(&alias),
+            "{alias}"
+        );
+    }
+    for alias in aliases("{{ data | alias_card: bin: 'true' }}", "3782 822463 10005") {
+        assert!(alias.starts_with("3782 82") && luhn(&alias), "{alias}");
+        assert_eq!((alias.find(' '), alias.rfind(' ')), (Some(4), Some(11)));
+    }
+    // A number without a right check digit has no reason for one.
+    assert!(aliases("{{ data | alias_card }}", "4242424242424241").iter().any(|it| !luhn(it)));
+    // Too short for a card: nothing is kept.
+    assert!(
+        aliases("{{ data | alias_card: 'true', 'true' }}", "12345678")
+            .iter()
+            .any(|it| !it.ends_with("78"))
+    );
+}
+
+#[test]
+fn of_nothing() {
+    check("{{ data | alias_card }}", Value::Null, Value::Null);
+    check("{{ data | alias_preserve_length }}", Value::Null, Value::Null);
+    fails(
+        "{{ data | alias_preserve_format }}",
+        json!("---"),
+        "there is nothing to make an alias of",
+    );
+    fails("{{ data | alias_preserve_length }}", json!(""), "there is nothing to make an alias of");
+    fails("{{ data | alias_card: 'x' }}", json!("1"), "this argument is 'true' or 'false'");
+    fails(
+        "{{ data | alias_preserve_format: 'x' }}",
+        json!("1"),
+        "an alias takes the numbers of characters to keep",
+    );
+}
+
+#[test]
+fn every_choice_is_as_likely() {
+    let mut counts = [0_usize; 10];
+    for alias in aliases("{{ data | alias_preserve_format }}", &"5".repeat(200)) {
+        for digit in alias.bytes() {
+            counts[usize::from(digit - b'0')] += 1;
+        }
+    }
+    // 60,000 draws: 6,000 each, give or take five deviations of 73.
+    assert!(counts.iter().all(|it| (5_630..6_370).contains(it)), "{counts:?}");
+}
+
+#[test]
+fn nothing_comes_from_outside_unless_it_is_given() {
+    for (source, expected) in [
+        ("{{ data | alias_card }}", "an alias cannot be made here"),
+        ("{{ data | alias_preserve_format }}", "an alias cannot be made here"),
+        ("{{ data | alias_preserve_length }}", "an alias cannot be made here"),
+        ("{{ data | hmac: 'sha-1', 'k' }}", "hmac is not available here"),
+    ] {
+        let data = json!("4242424242424242");
+        let error = Expression::parse(source).unwrap().evaluate(&Scope::new(&data, None));
+        assert_eq!(error.unwrap_err().problem, expected);
+    }
+}
+
+#[test]
+fn what_is_random_says_so() {
+    for (source, expected) in [
+        ("{{ data | alias_card }}", true),
+        ("{{ data | upcase | alias_preserve_length }}x", true),
+        ("{% if data %}{% assign x = data | alias_preserve_format %}{% endif %}", true),
+        ("{{ data | hmac: 'sha-1', 'k' }}", false),
+        ("{{ data | reveal_last: 4 }}", false),
+        ("alias_card", false),
+    ] {
+        assert_eq!(Expression::parse(source).unwrap().is_random(), expected, "{source}");
+        let template = Template::parse(&json!({"a": [1, source]})).unwrap();
+        assert_eq!(template.is_random(), expected, "{source}");
+    }
+}
