@@ -5,12 +5,19 @@ use serde_json::Value;
 use crate::filter::{Filter, Query};
 
 /// Compiled once; evaluated against any number of scopes.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Expression {
     pub(crate) body: Vec<Node>,
     /// How many variables it has.
     pub(crate) slots: usize,
     pub(crate) random: bool,
+}
+
+/// Its literals may be secret, such as the key of an `hmac`.
+impl std::fmt::Debug for Expression {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Expression({} parts)", self.body.len())
+    }
 }
 
 impl Expression {
