@@ -1,8 +1,11 @@
 //! Aliases: random, of the same shape, and never what they stand for.
 
-use std::collections::HashSet;
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, HashSet},
+};
 
-use scrip_expression::{Expression, Scope, Template};
+use scrip_expression::{Expression, HmacAlgorithm, Outside, Scope, Template};
 use serde_json::{Value, json};
 
 use crate::{Fake, check, fails};
@@ -105,16 +108,40 @@ fn of_nothing() {
     );
 }
 
-#[test]
-fn every_choice_is_as_likely() {
-    let mut counts = [0_usize; 10];
-    for alias in aliases("{{ data | alias_preserve_format }}", &"5".repeat(200)) {
-        for digit in alias.bytes() {
-            counts[usize::from(digit - b'0')] += 1;
-        }
+/// Every byte in turn: what is fair comes out even.
+struct Counting(Cell<u8>);
+
+impl Outside for Counting {
+    fn hmac(&self, _: HmacAlgorithm, _: &[u8], _: &[u8]) -> Vec<u8> {
+        Vec::new()
     }
-    // 60,000 draws: 6,000 each, give or take five deviations of 73.
-    assert!(counts.iter().all(|it| (5_630..6_370).contains(it)), "{counts:?}");
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        bytes.fill_with(|| {
+            self.0.set(self.0.get().wrapping_add(1));
+            self.0.get()
+        });
+    }
+}
+
+#[test]
+fn no_choice_is_more_likely_than_another() {
+    let outside = Counting(Cell::new(255));
+    for (filter, choices, each) in
+        [("alias_preserve_format", 10, 25), ("alias_preserve_length", 62, 4)]
+    {
+        // Ten times all bytes but those that are passed over.
+        let data = json!("5".repeat(choices * each * 10));
+        let expression = Expression::parse(&format!("{{{{ data | {filter} }}}}")).unwrap();
+        outside.0.set(255);
+        let alias = expression.evaluate(&Scope::new(&data, None).with_outside(&outside)).unwrap();
+        let mut counts = BTreeMap::new();
+        for c in alias.as_str().unwrap().chars() {
+            *counts.entry(c).or_insert(0) += 1;
+        }
+        assert_eq!(counts.len(), choices);
+        assert!(counts.values().all(|it| *it == each * 10), "{filter}: {counts:?}");
+    }
 }
 
 #[test]

@@ -100,6 +100,26 @@ fn what_multiplies_pays_first() {
 }
 
 #[test]
+fn values() {
+    let text = || json!("x".repeat(300_000));
+    check("{{ data | replace: 'x', 'yyy' | size }}", text(), json!(900_000));
+    fails("{{ data | replace: 'x', 'yyyy' | size }}", text(), LARGE);
+    // What came in large may go out large.
+    check("{{ data | upcase | size }}", json!("x".repeat(1_500_000)), json!(1_500_000));
+}
+
+/// The result is paid for when it is there; these pay as much before, so they end sooner.
+#[test]
+fn what_multiplies_pays_twice() {
+    for (filter, length, times) in [("replace: 'x', 'yy'", 100_000, 20), ("split: ''", 1000, 400)] {
+        let source = format!(
+            "{{% for i in (1..{times}) %}}{{% assign y = data | {filter} %}}{{% endfor %}}"
+        );
+        fails(&source, json!("x".repeat(length)), LARGE);
+    }
+}
+
+#[test]
 fn what_reads_in_a_loop_pays() {
     let text =
         || json!({"t": "x".repeat(500_000), "u": "x".repeat(500_000), "l": vec![0; 100_000]});
