@@ -4,6 +4,7 @@
 mod bare;
 mod chance;
 mod clock;
+mod expressions;
 mod figures;
 mod load;
 mod process;
@@ -75,8 +76,10 @@ fn main() -> anyhow::Result<()> {
         .worker_threads((cores / 2).max(1))
         .enable_all()
         .build()?;
+    let cost = expressions::measure()?;
     let results = runtime.block_on(rounds::run(&plan))?;
     out(&report::table(&results, cores))?;
+    out(&report::expressions(&cost, &results))?;
     if let Some(file) = arguments.json {
         fs::write(&file, format!("{:#}\n", report::json(&results, cores)))
             .with_context(|| format!("{} cannot be written", file.display()))?;

@@ -9,6 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
+    expressions::Cost,
     figures::Figures,
     rounds::{Results, Round},
 };
@@ -166,6 +167,39 @@ fn aims(results: &Results) -> Vec<Aim> {
         aims.push(aim(name, Bound::AtMost(60.0), million.anonymous_mb, "MB"));
     }
     aims
+}
+
+/// Beside the processor time that the server spends on a read, which is what they are a part of.
+pub(crate) fn expressions(cost: &Cost, results: &Results) -> String {
+    let read_us = results.reads.last().and_then(|it| it.scrip.server_cpu_us);
+    let mut text = "\nExpressions\n\n| what                                    |   measured |\n\
+        |-----------------------------------------|-----------:|\n"
+        .to_owned();
+    let rows = [
+        ("compile {{ data.number | reveal_last: 4 }}", cost.compile),
+        ("  from the cache", cost.compile_cached),
+        ("  evaluate", cost.evaluate),
+        ("compile a mask of six leaves", cost.mask_compile),
+        ("  evaluate", cost.mask_evaluate),
+    ];
+    for (name, nanos) in rows {
+        text.push_str(&format!("| {name:<39} | {nanos:>7.0} ns |\n"));
+    }
+    if let Some(read_us) = read_us {
+        let share = percent(cost.mask_evaluate / 1e3, read_us);
+        text.push_str(&format!(
+            "| that mask, of a read's {read_us:.1} us of server | {share:>8.1} % |\n"
+        ));
+    }
+    let aim = |name: &str, most: f64, nanos: f64| Aim {
+        name: name.to_owned(),
+        bound: Bound::AtMost(most),
+        measured: nanos / 1e3,
+        unit: "us",
+    };
+    text.push_str(&format!("\n{}\n", aim("evaluate reveal_last", 1.0, cost.evaluate)));
+    text.push_str(&format!("{}\n", aim("evaluate a mask of six leaves", 5.0, cost.mask_evaluate)));
+    text
 }
 
 /// With all connections waiting, connections ÷ throughput is the mean wait.

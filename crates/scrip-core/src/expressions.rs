@@ -2,12 +2,20 @@
 //!
 //! None of them ever sees a cvc: it is taken out of the data before anything is evaluated.
 
-use scrip_expression::{Expression, ExpressionError, Scope, is_expression};
+use std::{borrow::Cow, sync::Arc};
+
+use scrip_expression::{Expression, Scope, is_expression};
 use scrip_seal::{Fingerprint, IndexDigest};
 use serde_json::Value;
 
 use crate::{
-    body::Body, card, error::FieldError, id::TokenId, plain::Plain, reveal, tenant::Tenant,
+    body::Body,
+    card,
+    compiled::{Draw, compile, compile_steady},
+    error::FieldError,
+    id::TokenId,
+    reveal,
+    tenant::Tenant,
     token_type::TokenType,
 };
 
@@ -62,14 +70,15 @@ fn fingerprint(
 ) -> Result<Option<Fingerprint>, FieldError> {
     const FIELD: &str = "fingerprint_expression";
     let own = match &body.fingerprint_expression {
-        Some(source) => Some(parse(FIELD, source)?),
+        Some(source) => Some(steady(FIELD, source)?),
         None if tenant.settings.fingerprint_tokens => None,
         None => return Ok(None),
     };
-    let expression = own.as_ref().unwrap_or_else(|| token_type.default_fingerprint());
+    let expression = own.as_deref().unwrap_or_else(|| token_type.default_fingerprint());
     // Only an expression of one's own can name the metadata, so only then is it brought along.
     let metadata = own.is_some().then(|| metadata(body));
-    let scope = Scope::new(body.data.expose(), metadata.as_ref());
+    let draw = Draw::none();
+    let scope = Scope::new(body.data.expose(), metadata.as_ref()).with_outside(&draw);
     let value =
         expression.evaluate(&scope).map_err(|error| FieldError::expression(FIELD, error))?;
     let text = text(&value).ok_or_else(|| FieldError::new(FIELD, "must give a value"))?;
@@ -91,10 +100,11 @@ fn indexes(
         return Err(FieldError::new("search_indexes", "must have at most 16 entries"));
     }
     let mut digests = Vec::with_capacity(sources.len());
+    let draw = Draw::none();
     for (at, source) in sources.iter().enumerate() {
         let field = || format!("search_indexes[{at}]");
-        let scope = Scope::new(body.data.expose(), None);
-        let value = parse(field(), source)?
+        let scope = Scope::new(body.data.expose(), None).with_outside(&draw);
+        let value = steady(field(), source)?
             .evaluate(&scope)
             .map_err(|error| FieldError::expression(field(), error))?;
         let single =
@@ -109,30 +119,49 @@ fn indexes(
     Ok(digests)
 }
 
-/// An id as it was given or computed. It stands in clear, so none may hold the secret, and one that
-/// is computed must be the same when of a card only BIN and last four are known.
+/// Where a token's id comes from.
+pub(crate) enum IdSource {
+    /// It was given as it is.
+    Given(TokenId),
+    /// An expression gave it, and would give the same again.
+    Computed(TokenId),
+    /// An expression that makes an alias gave it; another one may be free when this is taken.
+    Alias(TokenId),
+}
+
+/// An id as it was given or computed. It stands in clear, so none may hold the secret.
+///
+/// One that is computed for a card is computed for another card that looks like it, and must be the
+/// same for a second one: then it tells nothing but BIN and last four. The number itself takes no
+/// part, so neither what comes out nor whether something does can be used to ask about its digits.
 pub(crate) fn token_id(
     source: &str,
     token_type: TokenType,
     body: &Body,
-) -> Result<TokenId, FieldError> {
+    chance: fn(&mut [u8]),
+) -> Result<IdSource, FieldError> {
     let id = if is_expression(source) {
         let expression = parse("id", source)?;
-        let over = |data: &Plain| {
-            let value = expression.evaluate(&Scope::new(data.expose(), None));
+        let draw = Draw::new(chance);
+        let over = |fill: u8| {
+            draw.from_the_start();
+            let data = reveal::guard(token_type, &body.data, |it| card::disguised(it, fill));
+            let value = expression.evaluate(&Scope::new(data.expose(), None).with_outside(&draw));
             value.map_err(|error| FieldError::expression("id", error))
         };
-        let value = over(&body.data)?;
-        if token_type.is_card() && over(&reveal::guard(token_type, &body.data))? != value {
+        let value = over(b'0')?;
+        if token_type.is_card() && over(b'7')? != value {
             let rule = "must not show more of a card number than BIN and last four";
             return Err(FieldError::new("id", rule));
         }
         let text = text(&value).ok_or_else(|| FieldError::new("id", "must give a value"))?;
-        TokenId::parse(&text)?
+        let id = TokenId::parse(&text)?;
+        if expression.is_random() { IdSource::Alias(id) } else { IdSource::Computed(id) }
     } else {
-        TokenId::parse(source)?
+        IdSource::Given(TokenId::parse(source)?)
     };
-    if names_secret(&id, token_type, body) {
+    let (IdSource::Given(named) | IdSource::Computed(named) | IdSource::Alias(named)) = &id;
+    if names_secret(named, token_type, body) {
         return Err(FieldError::new("id", "must not contain the number that it stands for"));
     }
     Ok(id)
@@ -156,11 +185,15 @@ pub(crate) fn names_secret(id: &TokenId, token_type: TokenType, body: &Body) -> 
     secret.len() >= SECRET_DIGITS_MIN && digits(id.as_str()).contains(&secret)
 }
 
-fn parse(
-    field: impl Into<std::borrow::Cow<'static, str>>,
+fn parse(field: impl Into<Cow<'static, str>>, source: &str) -> Result<Arc<Expression>, FieldError> {
+    compile(source).map_err(|error| FieldError::expression(field, error))
+}
+
+fn steady(
+    field: impl Into<Cow<'static, str>>,
     source: &str,
-) -> Result<Expression, FieldError> {
-    Expression::parse(source).map_err(|error: ExpressionError| FieldError::expression(field, error))
+) -> Result<Arc<Expression>, FieldError> {
+    compile_steady(source).map_err(|error| FieldError::expression(field, error))
 }
 
 /// What stands for a value in a digest: text is itself, anything else its compact JSON.
@@ -173,3 +206,6 @@ fn text(value: &Value) -> Option<String> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

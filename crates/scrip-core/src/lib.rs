@@ -13,6 +13,7 @@ pub mod body;
 pub mod caller;
 pub mod card;
 mod change;
+mod compiled;
 pub mod container;
 pub mod cvc;
 pub mod directory;

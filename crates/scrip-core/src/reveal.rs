@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use scrip_expression::{ExpressionError, Scope, Template};
+use scrip_expression::{ExpressionError, Scope};
 use scrip_seal::EpochKeys;
 use serde_json::Value;
 
@@ -11,6 +11,7 @@ use crate::{
     body::Body,
     caller::{Caller, Permit},
     card,
+    compiled::{Draw, compile_mask},
     cvc::Cvc,
     error::Error,
     permission::{Permission, Transform},
@@ -153,10 +154,11 @@ fn detail(
 /// A mask is an expression written by one caller that decides what another sees. For a card it
 /// never sees more than BIN and last four itself, so no expression can show more.
 pub(crate) fn mask(token_type: TokenType, body: &Body) -> Result<Option<Plain>, ExpressionError> {
-    let guarded = guard(token_type, &body.data);
-    let scope = Scope::new(guarded.expose(), None);
+    let guarded = guard(token_type, &body.data, card::covered);
+    let draw = Draw::none();
+    let scope = Scope::new(guarded.expose(), None).with_outside(&draw);
     if let Some(mask) = &body.mask {
-        return Ok(Some(Plain::new(Template::parse(mask)?.evaluate(&scope)?)));
+        return Ok(Some(Plain::new(compile_mask(mask)?.evaluate(&scope)?)));
     }
     let Some(template) = token_type.default_mask_template() else { return Ok(None) };
     let mut masked = template.evaluate(&scope)?;
@@ -168,7 +170,11 @@ pub(crate) fn mask(token_type: TokenType, body: &Body) -> Result<Option<Plain>, 
 }
 
 /// The data as an expression may see it whose result others see.
-pub(crate) fn guard(token_type: TokenType, data: &Plain) -> Plain {
+pub(crate) fn guard(
+    token_type: TokenType,
+    data: &Plain,
+    cover: impl FnOnce(&str) -> String,
+) -> Plain {
     let mut guarded = data.duplicate();
     if token_type.is_card() {
         let number = match (guarded.expose_mut(), token_type.secret_property()) {
@@ -176,7 +182,7 @@ pub(crate) fn guard(token_type: TokenType, data: &Plain) -> Plain {
             (value, Some(property)) => value.get_mut(property),
         };
         if let Some(Value::String(number)) = number {
-            *number = card::covered(number);
+            *number = cover(number);
         }
     }
     guarded

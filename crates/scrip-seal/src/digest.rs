@@ -33,6 +33,27 @@ impl fmt::Display for Fingerprint {
     }
 }
 
+/// A keyed hash that a caller asks for by name, with a key of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyedHash {
+    /// Only for whoever has to match what an older system made.
+    Sha1,
+    Sha256,
+    Sha512,
+}
+
+impl KeyedHash {
+    #[must_use]
+    pub fn digest(self, key: &[u8], message: &[u8]) -> Vec<u8> {
+        let algorithm = match self {
+            Self::Sha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
+            Self::Sha256 => hmac::HMAC_SHA256,
+            Self::Sha512 => hmac::HMAC_SHA512,
+        };
+        hmac::sign(&hmac::Key::new(algorithm, key), message).as_ref().to_vec()
+    }
+}
+
 pub(crate) struct DigestKey(hmac::Key);
 
 impl DigestKey {
@@ -94,5 +115,22 @@ impl Pepper {
 impl fmt::Debug for Pepper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Pepper")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The second case of RFC 2202 and RFC 4231.
+    #[test]
+    fn keyed_hashes_are_the_published_ones() {
+        let hex = |hash: KeyedHash| {
+            let digest = hash.digest(b"Jefe", b"what do ya want for nothing?");
+            digest.iter().take(8).map(|it| format!("{it:02x}")).collect::<String>()
+        };
+        assert_eq!(hex(KeyedHash::Sha1), "effcdf6ae5eb2fa2");
+        assert_eq!(hex(KeyedHash::Sha256), "5bdcc146bf60754e");
+        assert_eq!(hex(KeyedHash::Sha512), "164b7a7bfcf819e2");
     }
 }

@@ -17,7 +17,7 @@ mod tenant;
 
 pub use crate::{
     chance::fill_random,
-    digest::{Fingerprint, IndexDigest, Mac, Pepper},
+    digest::{Fingerprint, IndexDigest, KeyedHash, Mac, Pepper},
     epoch::{EpochKeys, OpenEpoch},
     place::Place,
     root::{KeySource, KeySourceError, RootKey},

@@ -1,6 +1,6 @@
 //! Create Token.
 
-use scrip_seal::Sealed;
+use scrip_seal::{IndexDigest, Sealed};
 
 use crate::{
     Vault,
@@ -11,13 +11,13 @@ use crate::{
     container::Containers,
     cvc::{Cvc, seal_cvc, take_cvc},
     error::{Error, FieldError},
-    expressions::{evaluate, token_id},
+    expressions::{IdSource, evaluate, token_id},
     id::TokenId,
     operations::{check_expiry, deduplicate, update_token::update_existing},
     permission::{Permission, Transform},
     plain::Plain,
     reveal::{Audience, reveal_found, show},
-    store::{InsertToken, Inserted, Render, StoredToken, TokenRecord},
+    store::{Deduplicate, InsertToken, Inserted, Render, StoredToken, TokenRecord},
     tenant::DeduplicationBehavior::{self, ReadExisting, UpdateExisting},
     time::Timestamp,
     token::{NewToken, TokenPatch, TokenSource, Written},
@@ -54,43 +54,104 @@ pub async fn create_token(
         fingerprint_expression: new.fingerprint_expression.take(),
     };
     let evaluated = evaluate(caller.tenant(), token_type, &body)?;
-    let id = match &new.id {
-        Some(source) => token_id(source, token_type, &body)?,
-        None => TokenId::random(vault.chance),
+    let fingerprinted = evaluated.fingerprint.is_some();
+    let draft = Draft {
+        record: TokenRecord {
+            id: TokenId::random(vault.chance),
+            token_type,
+            fingerprint: evaluated.fingerprint,
+            containers,
+            created_by: caller.application(),
+            created_at: now,
+            modified: None,
+            expires_at: new.expires_at,
+            revision: first_revision(vault.chance),
+            body: Sealed::from_stored(Vec::new()),
+        },
+        indexes: evaluated.indexes,
+        deduplicate: deduplicate(caller, new.deduplicate, fingerprinted),
+        behavior,
+        body,
+        cvc,
     };
-    let deduplicate = deduplicate(caller, new.deduplicate, evaluated.fingerprint.is_some());
-
-    let mut record = TokenRecord {
-        id,
-        token_type,
-        fingerprint: evaluated.fingerprint,
-        containers,
-        created_by: caller.application(),
-        created_at: now,
-        modified: None,
-        expires_at: new.expires_at,
-        revision: first_revision(vault.chance),
-        body: Sealed::from_stored(Vec::new()),
+    let inserted = match &new.id {
+        None => draft.insert(vault, &permit, remember.as_ref(), None).await?,
+        Some(source) => draft.insert_named(vault, &permit, remember.as_ref(), source).await?,
     };
-    record.body = body.seal(caller.tenant(), &record)?;
-    let sealed_cvc = cvc.as_ref().map(|it| seal_cvc(vault, caller, it, &record.id, now));
-    let creation = Creation { token: StoredToken { record, cvc: sealed_cvc }, behavior, now };
-
-    let audit = AuditRecord::new(Operation::CreateToken, caller, now);
-    let render = remember.as_ref().map(|it| creation.render(&permit, &body, it)).transpose()?;
-    let token = creation.token.clone();
-    let insert = InsertToken { token, indexes: evaluated.indexes, deduplicate, audit, render };
-    let shown_by = permit.again()?;
-    match vault.store.insert_token(permit, insert).await? {
-        Inserted::New => creation.written(vault, &shown_by, (body, cvc)),
-        Inserted::IdTaken => Err(Error::Conflict { reason: "a token with this id exists" }),
-        Inserted::Existing(found) => match creation.becomes(caller, &found) {
-            ReadExisting => found_written(&shown_by, &found, creation.audience(vault)),
+    let Draft { body, cvc, .. } = draft;
+    match inserted {
+        (creation, Inserted::New) => creation.written(vault, &permit, (body, cvc)),
+        (_, Inserted::IdTaken) => Err(Error::Conflict { reason: "a token with this id exists" }),
+        (creation, Inserted::Existing(found)) => match creation.becomes(caller, &found) {
+            ReadExisting => found_written(&permit, &found, creation.audience(vault)),
             UpdateExisting => {
-                let patch = (patch, shown_by.transform());
+                let patch = (patch, permit.transform());
                 update_existing(vault, caller, &found.record.id, patch, remember).await
             }
         },
+    }
+}
+
+/// How often an alias is drawn before the token gets an id like any other.
+const ALIAS_DRAWS: usize = 8;
+
+/// A token that waits for an id under which it can be inserted.
+struct Draft {
+    record: TokenRecord,
+    indexes: Vec<IndexDigest>,
+    deduplicate: Deduplicate,
+    behavior: DeduplicationBehavior,
+    body: Body,
+    cvc: Option<Cvc>,
+}
+
+impl Draft {
+    /// Under the id that was asked for. An alias that is taken is drawn again, and in the end given
+    /// up: a short one has only so many values.
+    async fn insert_named(
+        &self,
+        vault: &Vault,
+        permit: &Permit,
+        remember: Option<&Remember<Written>>,
+        source: &str,
+    ) -> Result<(Creation, Inserted), Error> {
+        let token_type = self.record.token_type;
+        for _ in 0..ALIAS_DRAWS {
+            let drawn = token_id(source, token_type, &self.body, vault.chance)?;
+            let (IdSource::Given(id) | IdSource::Computed(id) | IdSource::Alias(id)) = &drawn;
+            let (creation, inserted) =
+                self.insert(vault, permit, remember, Some(id.clone())).await?;
+            if !matches!((&drawn, &inserted), (IdSource::Alias(_), Inserted::IdTaken)) {
+                return Ok((creation, inserted));
+            }
+        }
+        self.insert(vault, permit, remember, None).await
+    }
+
+    async fn insert(
+        &self,
+        vault: &Vault,
+        permit: &Permit,
+        remember: Option<&Remember<Written>>,
+        id: Option<TokenId>,
+    ) -> Result<(Creation, Inserted), Error> {
+        let (caller, now) = (permit.caller(), self.record.created_at);
+        let mut record = self.record.clone();
+        record.id = id.unwrap_or(record.id);
+        record.body = self.body.seal(caller.tenant(), &record)?;
+        let cvc = self.cvc.as_ref().map(|it| seal_cvc(vault, caller, it, &record.id, now));
+        let token = StoredToken { record, cvc };
+        let creation = Creation { token, behavior: self.behavior, now };
+        let render = remember.map(|it| creation.render(permit, &self.body, it)).transpose()?;
+        let insert = InsertToken {
+            token: creation.token.clone(),
+            indexes: self.indexes.clone(),
+            deduplicate: self.deduplicate,
+            audit: AuditRecord::new(Operation::CreateToken, caller, now),
+            render,
+        };
+        let inserted = vault.store.insert_token(permit.again()?, insert).await?;
+        Ok((creation, inserted))
     }
 }
 
