@@ -228,7 +228,8 @@ def test_a_session_sees_what_it_was_lent(vault, public, private):
 def test_sessions_repeat_and_refuse(vault, public, private, management, application):
     once = {"idempotency_key": str(uuid.uuid4())}
     begun = public.sessions.create(**once)
-    assert public.sessions.create(**once) == begun
+    # Never given twice: anybody with the public key could ask for it again.
+    assert public.sessions.create(**once).session_key != begun.session_key
     for client in (private, management):
         with pytest.raises(ForbiddenError):
             client.sessions.create()
