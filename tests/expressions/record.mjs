@@ -4,7 +4,10 @@
 import { writeFileSync } from 'node:fs';
 import { Liquid } from 'liquidjs';
 
-const engine = new Liquid();
+// Liquid reads a time without an offset by the clock on the wall. Ours is always in UTC, and keeps
+// an offset as it was written.
+process.env.TZ = 'UTC';
+const engine = new Liquid({ preserveTimezones: true, locale: 'en-US' });
 const cases = [];
 const add = (source, data = null) => cases.push({ source, data });
 const each = (values, chains) => {
@@ -48,6 +51,26 @@ each([people], [
   'map: "name" | compact | join: ","', 'where: "none" | size',
 ]);
 each([null, false, true, '', 0, [], 'x'], ['default: "d"', 'default: "d", allow_false: true', 'append: "x"']);
+
+const dates = [
+  '2024-02-29T13:05:09Z', '2024-02-29T13:05:09.045Z', '2023-12-31T23:59:59+02:00', '2023-01-01T00:00:00-05:30',
+  '2021-01-03', '2024-12-30 07:08', '2024-12-30 12:00:01', '1969-07-20 20:17:40 +0000', '2/9/2005', '12/31/1999',
+  0, 1152098955, -1, 253402300799,
+];
+each(dates, [
+  'date: "%a %A %^a %^A"', 'date: "%b %B %h %^b %^B"', 'date: "%C %y %Y %-y"', 'date: "%d %-d %_d %e %-e %0e"',
+  'date: "%H %-H %_H %k %-k %0k"', 'date: "%I %-I %_I %l %-l %0l"', 'date: "%j %-j %_j"', 'date: "%L %N %3N %6N"',
+  'date: "%m %-m %_m"', 'date: "%M %-M %S %-S"', 'date: "%p %P %^P"', 'date: "%s"', 'date: "%u %w"', 'date: "%U %W %-U"',
+  'date: "%z %:z"', 'date: "100%%,%n%tx"', 'date: "%Y-%m-%dT%H:%M:%S%:z"', 'date: "%B %-d, %Y at %-I:%M %p"',
+  'date: "%d/%m/%y"', 'date: "é {%Y}"',
+]);
+each([null], ['date: "%Y"']);
+each(['2024-02-29T13:05:09Z'], [
+  'date: "%Z"', 'date: "%D"', 'date: "%F"', 'date: "%T"', 'date: "%R"', 'date: "%r"', 'date: "%G-W%V"', 'date: "%q"',
+  'date: ""', 'date: "50%"',
+]);
+each(['2024-02-29T13:05:09+02:00'], ['date: "%Z"']);
+each(['2024-02-30', '20291231', 'soon', '', 1.5, '2024-02-29T13:05:09.123456789Z', true], ['date: "%Y-%m-%d %N"']);
 
 for (const data of [null, false, true, '', ' ', 'text', 0, 1, [], ['a'], {}]) {
   add('{% if data %}yes{% else %}no{% endif %}', data);

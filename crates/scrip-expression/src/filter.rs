@@ -5,6 +5,7 @@ mod argument;
 mod card;
 mod cast;
 mod cover;
+mod date;
 mod encode;
 mod list;
 mod markup;
@@ -14,7 +15,7 @@ mod query;
 mod replace;
 mod text;
 
-pub(crate) use self::query::Query;
+pub(crate) use self::{date::check as check_date_format, query::Query};
 use crate::{budget::Budget, datum::Datum, outside::Outside};
 
 pub(crate) type Filtered<'a> = Result<Datum<'a>, &'static str>;
@@ -72,6 +73,7 @@ pub(crate) const FILTERS: &[Filter] = &[
     plain("ceil", 0, &[], number::ceil),
     plain("compact", 0, &["property"], list::compact),
     plain("concat", 1, &["list"], list::concat),
+    plain("date", 1, &["format"], date::date),
     plain("default", 1, &["value", "allow_false"], cast::default),
     plain("divided_by", 1, &["number"], number::divided_by),
     plain("downcase", 0, &[], text::downcase),

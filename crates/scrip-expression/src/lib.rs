@@ -46,8 +46,8 @@ pub const WORK_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// The heaviest value that a filter may make, unless it was given a heavier one: a mebibyte, as a
 /// body.
 pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
-/// How many outputs, filters, steps of a path, comparisons and turns of a loop one evaluation may
-/// run: far above any mask, and a few milliseconds of work.
+/// How many outputs, filters, steps of a path, comparisons, codes of a date and turns of a loop one
+/// evaluation may run: far above any mask, and a few milliseconds of work.
 pub const STEPS_MAX: usize = 10_000;
 /// How deep blocks, indexes and ranges may stand within each other. Each level costs a frame of the
 /// stack in the parser and in the evaluator; nobody reads a sixteenth level.

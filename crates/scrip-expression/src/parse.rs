@@ -208,6 +208,10 @@ impl<'p, 's> Parser<'p, 's> {
                 Some(Box::new(Query::parse(path).map_err(|problem| (at, problem))?))
             }
             ("json", _) => return Err((at, "json takes a path in quotes")),
+            ("date", [Operand::Literal(format)]) => {
+                filter::check_date_format(format).map_err(|problem| (at, problem))?;
+                None
+            }
             _ => None,
         };
         Ok(Call { filter, arguments, query })

@@ -27,7 +27,20 @@ fn operand(chance: &Fake, depth: usize) -> String {
         }
         4 => chance.pick(&["x", "y", "item", "forloop.index", "forloop"]).into(),
         5 => chance.pick(&["1", "0", "-3", "2.5", "99999999999999999999", "1e5", "007"]).into(),
-        6 => chance.pick(&["'a'", "\"b\"", "''", "'-'", "'é'", "'true'", "'sha-256'", "'x"]).into(),
+        6 => chance
+            .pick(&[
+                "'a'",
+                "\"b\"",
+                "''",
+                "'-'",
+                "'é'",
+                "'true'",
+                "'sha-256'",
+                "'x",
+                "'%-d %^a %s'",
+                "'%'",
+            ])
+            .into(),
         7 => chance.pick(&["true", "false", "nil", "empty", "blank"]).into(),
         8 => format!("({}..{})", operand(chance, depth + 1), operand(chance, depth + 1)),
         9 => format!("{}[{}]", operand(chance, depth + 1), operand(chance, depth + 1)),
@@ -58,6 +71,9 @@ const FILTERS: &[&str] = &[
     "ceil",
     "compact",
     "concat",
+    "date",
+    "date: '%c %j %U %:z'",
+    "date: '%Y%m%d'",
     "default",
     "divided_by",
     "downcase",
@@ -218,6 +234,8 @@ fn value(chance: &Fake, depth: usize) -> Value {
             "123-45-6789",
             "<b>é</b>&amp;",
             "",
+            "2024-02-29T13:05:09.5+02:00",
+            "2/29/2024",
             " a,b ",
             "\r\n"
         ])),

@@ -11,6 +11,7 @@ mod alias;
 mod bounds;
 mod cache;
 mod cards;
+mod date;
 mod detokenize;
 mod fuzz;
 mod oracle;

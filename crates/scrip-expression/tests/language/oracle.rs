@@ -30,8 +30,42 @@ const DIFFERENCES: &[(&str, &str, &str, &str)] = &[
     ("{{ data | slice: 1, 2 | join", "[[1,2],[3]]", "[3]", LISTS),
     ("{{ data | reverse | join", "[[1,2],[3]]", "[3],[1,2]", LISTS),
     ("{{ data | append", "[]", "[]x", LISTS),
+    ("{{ data | date: \"%Z", "\"2024-02-29T13:05:09Z", "UTC", CODES),
+    ("{{ data | date: \"%D", "", "02/29/24", CODES),
+    ("{{ data | date: \"%F", "", "2024-02-29", CODES),
+    ("{{ data | date: \"%T", "", "13:05:09", CODES),
+    ("{{ data | date: \"%R", "", "13:05", CODES),
+    ("{{ data | date: \"%r", "", "01:05:09 PM", CODES),
+    ("{{ data | date: \"%G", "", "2024-W09", CODES),
+    (
+        "{{ data | date: \"%q",
+        "",
+        "date does not know a code of its format (at character 11)",
+        TYPING,
+    ),
+    (
+        "{{ data | date: \"50%",
+        "",
+        "date does not know a code of its format (at character 11)",
+        TYPING,
+    ),
+    ("{{ data | date: \"\"", "", "date takes a format (at character 11)", TYPING),
+    ("{{ data | date: ", "\"2024-02-30\"", NO_DATE, GUESS),
+    ("{{ data | date: ", "\"20291231\"", NO_DATE, GUESS),
+    ("{{ data | date: ", "\"soon\"", NO_DATE, GUESS),
+    ("{{ data | date: ", "\"\"", NO_DATE, GUESS),
+    ("{{ data | date: ", "1.5", NO_DATE, GUESS),
+    ("{{ data | date: ", "true", NO_DATE, GUESS),
+    ("{{ data | date: ", "\"2024-02-29T13:05:09.1234", "2024-02-29 123456789", DIGITS),
 ];
 
+const NO_DATE: &str = "this is not a date (at character 1)";
+
+const CODES: &str = "the codes of the reference in Ruby, of which liquidjs has some";
+const TYPING: &str =
+    "a code that nobody has, or no format, is a typing mistake; %q is liquidjs' own";
+const GUESS: &str = "liquidjs gives back what is no date, or makes one of it";
+const DIGITS: &str = "JavaScript knows no part of a second below a thousandth";
 const ENOUGH: &str = "a text of no more words stays whole, as in the reference in Ruby";
 const QUOTE: &str = "&quot; as in the reference in Ruby; liquidjs writes &#34;";
 const EXACT: &str = "decimals are exact, not binary";
