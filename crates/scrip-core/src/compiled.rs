@@ -65,7 +65,7 @@ impl Draw {
         Self { seed: [0; 32], taken: Cell::new(0) }
     }
 
-    pub(crate) fn from_the_start(&self) {
+    pub(crate) fn begin_again(&self) {
         self.taken.set(0);
     }
 }
@@ -105,7 +105,7 @@ mod tests {
         let (first, second) = (taken(&draw), taken(&draw));
         assert_ne!(first, second);
         assert_ne!(first[..32], first[32..64]);
-        draw.from_the_start();
+        draw.begin_again();
         assert_eq!(taken(&draw), first);
         assert_ne!(taken(&Draw::new(scrip_seal::fill_random)), first);
     }

@@ -144,7 +144,7 @@ pub(crate) fn token_id(
         let expression = parse("id", source)?;
         let draw = Draw::new(chance);
         let over = |fill: u8| {
-            draw.from_the_start();
+            draw.begin_again();
             let data = reveal::guard(token_type, &body.data, |it| card::disguised(it, fill));
             let value = expression.evaluate(&Scope::new(data.expose(), None).with_outside(&draw));
             value.map_err(|error| FieldError::expression("id", error))
