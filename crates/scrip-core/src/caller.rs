@@ -59,24 +59,30 @@ pub struct Mandate {
 
 /// Proof that a tenant may be deleted.
 #[derive(Debug)]
-pub struct TenantDeletion(TenantId);
-
-impl From<Mandate> for TenantDeletion {
-    fn from(mandate: Mandate) -> Self {
-        Self(mandate.tenant.id)
-    }
+pub enum TenantDeletion {
+    Asked(Mandate),
+    /// The operator's, also of a tenant that cannot be loaded: deleting trusts nothing of it.
+    ByOperator(TenantId),
 }
 
 impl TenantDeletion {
-    /// The operator's, also of a tenant that cannot be loaded: deleting trusts nothing of it.
-    #[must_use]
-    pub fn by_operator(tenant: TenantId) -> Self {
-        Self(tenant)
-    }
-
     #[must_use]
     pub fn tenant(&self) -> TenantId {
-        self.0
+        match self {
+            Self::Asked(mandate) => mandate.tenant.id,
+            Self::ByOperator(tenant) => *tenant,
+        }
+    }
+
+    /// Inside the transaction, on the policy as it is then.
+    ///
+    /// # Errors
+    /// The policy is not the one that let the caller in, or not any more.
+    pub fn check(&self, records: &PolicyRecords) -> Result<(), Error> {
+        match self {
+            Self::ByOperator(_) => Ok(()),
+            Self::Asked(mandate) => mandate.check(records),
+        }
     }
 }
 
@@ -245,9 +251,14 @@ impl Mandate {
         self.caller.as_ref().map_or(Actor::Operator, application)
     }
 
-    /// Whether the application that asks is still there and still may, when its change is about to
-    /// be made.
-    pub(crate) fn still_stands(&self, records: &PolicyRecords) -> Result<(), Error> {
+    /// When a change is about to be made: whether the policy is ours and no older than what let the
+    /// caller in, and whether the application that asks is still there and still may.
+    pub(crate) fn check(&self, records: &PolicyRecords) -> Result<(), Error> {
+        let follows = records.seal.follows(&self.tenant.seal);
+        if !follows || !records.alterations(&self.tenant.keys).is_empty() {
+            let cause = "the policy of this tenant was altered by somebody else";
+            return Err(Error::Unavailable(cause.into()));
+        }
         let Some(caller) = &self.caller else { return Ok(()) };
         let is = |it: &&Signed<ApplicationRecord>| it.record.id == caller.application();
         let record = &records.applications.iter().find(is).ok_or(Error::NotFound)?.record;

@@ -41,11 +41,7 @@ pub(crate) async fn change_policy<T: Send + 'static>(
     let asker = mandate.clone();
     let decide = move |mut records: PolicyRecords| {
         let keys = &asker.tenant().keys;
-        let follows = records.seal.follows(&asker.tenant().seal);
-        if !follows || !records.alterations(keys).is_empty() {
-            return Err(altered());
-        }
-        asker.still_stands(&records)?;
+        asker.check(&records)?;
         let Decision { writes, entity, outcome } = decide(&records)?;
         for write in &writes {
             records.apply(write);
@@ -66,10 +62,6 @@ pub(crate) async fn change_policy<T: Send + 'static>(
     drop(remember);
     let outcome = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     outcome.ok_or_else(|| Error::Internal("a change was committed and not decided".into()))
-}
-
-fn altered() -> Error {
-    Error::Unavailable("the policy of this tenant was altered by somebody else".into())
 }
 
 /// An application as the transaction finds it.

@@ -142,21 +142,10 @@ pub(crate) fn token_id(
 ) -> Result<IdSource, FieldError> {
     let id = if is_expression(source) {
         let expression = parse("id", source)?;
-        let draw = Draw::new(chance);
-        let over = |fill: u8| {
-            draw.begin_again();
-            let data = reveal::guard(token_type, &body.data, |it| card::disguised(it, fill));
-            let value = expression.evaluate(&Scope::new(data.expose(), None).with_outside(&draw));
-            value.map_err(|error| FieldError::expression("id", error))
-        };
-        let value = over(b'0')?;
-        if token_type.is_card() && over(b'7')? != value {
-            let rule = "must not show more of a card number than BIN and last four";
-            return Err(FieldError::new("id", rule));
+        if expression.is_random() {
+            return alias(&expression, token_type, body, chance);
         }
-        let text = text(&value).ok_or_else(|| FieldError::new("id", "must give a value"))?;
-        let id = TokenId::parse(&text)?;
-        if expression.is_random() { IdSource::Alias(id) } else { IdSource::Computed(id) }
+        IdSource::Computed(computed(&expression, token_type, body, &Draw::none())?)
     } else {
         IdSource::Given(TokenId::parse(source)?)
     };
@@ -165,6 +154,47 @@ pub(crate) fn token_id(
         return Err(FieldError::new("id", "must not contain the number that it stands for"));
     }
     Ok(id)
+}
+
+/// An alias is never the value it is drawn for, and is drawn for cards that only look like this one:
+/// by chance it is one of those, or the card itself. Then it is drawn again.
+fn alias(
+    expression: &Expression,
+    token_type: TokenType,
+    body: &Body,
+    chance: fn(&mut [u8]),
+) -> Result<IdSource, FieldError> {
+    const DRAWS: usize = 16;
+    let mut refused = None;
+    for _ in 0..DRAWS {
+        match computed(expression, token_type, body, &Draw::new(chance)) {
+            Ok(id) if names_secret(&id, token_type, body) => refused = None,
+            Ok(id) => return Ok(IdSource::Alias(id)),
+            Err(error) => refused = Some(error),
+        }
+    }
+    refused.map_or_else(|| Ok(IdSource::Alias(TokenId::random(chance))), Err)
+}
+
+fn computed(
+    expression: &Expression,
+    token_type: TokenType,
+    body: &Body,
+    draw: &Draw,
+) -> Result<TokenId, FieldError> {
+    let over = |fill: u8| {
+        draw.begin_again();
+        let data = reveal::guard(token_type, &body.data, |it| card::disguised(it, fill));
+        let value = expression.evaluate(&Scope::new(data.expose(), None).with_outside(draw));
+        value.map_err(|error| FieldError::expression("id", error))
+    };
+    let value = over(b'0')?;
+    if token_type.is_card() && over(b'7')? != value {
+        let rule = "must not show more of a card number than BIN and last four";
+        return Err(FieldError::new("id", rule));
+    }
+    let text = text(&value).ok_or_else(|| FieldError::new("id", "must give a value"))?;
+    TokenId::parse(&text)
 }
 
 /// Numbers shorter than this stand in an id by accident.

@@ -78,7 +78,7 @@ pub trait Store: Send + Sync {
         &self,
         deletion: TenantDeletion,
         audit: AuditRecord,
-    ) -> StoreFuture<'_, Changed>;
+    ) -> StoreFuture<'_, Result<Changed, Error>>;
 
     /// Removes some of the rows that deleted tenants left; how many.
     fn purge_tenants(&self, now: Timestamp) -> StoreFuture<'_, usize>;

@@ -46,7 +46,15 @@ impl<'a> Run<'a> {
         let right = self.operand(right)?;
         // Reading both costs what the smaller weighs; looking for something within costs all.
         let cost = match (relation, &**left, &*right) {
+            // A number is read anew for every item that it is compared with.
+            (Relation::Contains, Value::Array(items), Value::Number(number)) => {
+                let each = number.as_str().len().saturating_mul(items.len());
+                weight(left).saturating_add(each)
+            }
             (Relation::Contains, _, _) => weight(left).saturating_add(weight(&right)),
+            (_, Value::Number(left), Value::Number(right)) => {
+                left.as_str().len().saturating_add(right.as_str().len())
+            }
             _ if matches!(left, Datum::Blank) || matches!(right, Datum::Blank) => {
                 weight(left).saturating_add(weight(&right))
             }

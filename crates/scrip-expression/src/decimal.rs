@@ -19,6 +19,8 @@ pub(crate) struct Decimal {
 
 /// A quotient that does not end is rounded to as many digits as a double shows.
 const QUOTIENT_DIGITS: u32 = 16;
+/// More places than a coefficient has digits. Past it a number is nothing but zeros.
+const SCALE_MAX: u32 = 40;
 const TOO_LARGE: &str = "this number is too large to calculate with";
 const BY_ZERO: &str = "a number cannot be divided by zero";
 
@@ -48,10 +50,15 @@ impl Decimal {
         let coefficient = if whole.starts_with('-') { magnitude.checked_neg()? } else { magnitude };
         let scale = u32::try_from(fraction.len()).ok()?;
         let number = Self { coefficient, scale };
-        exponent.map_or(Some(number), |it| number.shifted(it))
+        let number = exponent.map_or(Some(number), |it| number.shifted(it))?;
+        (number.scale <= SCALE_MAX).then_some(number)
     }
 
     fn shifted(self, exponent: i32) -> Option<Self> {
+        // A zero has no digits to move, and could be moved for ever.
+        if self.coefficient == 0 {
+            return Some(Self { coefficient: 0, scale: 1 });
+        }
         let scale = i64::from(self.scale).checked_sub(i64::from(exponent))?;
         if scale >= 1 {
             return Some(Self { scale: u32::try_from(scale).ok()?, ..self }.shortened());
@@ -73,6 +80,9 @@ impl Decimal {
 
     pub(crate) fn into_value(self) -> Result<Value, &'static str> {
         let number = self.shortened();
+        if number.scale > SCALE_MAX {
+            return Err(TOO_LARGE);
+        }
         let digits = number.coefficient.unsigned_abs().to_string();
         let places = usize::try_from(number.scale).map_err(|_| TOO_LARGE)?;
         let sign = if number.coefficient < 0 { "-" } else { "" };
@@ -88,6 +98,9 @@ impl Decimal {
 
     /// Without zeros at the end, but for one after the point.
     fn shortened(mut self) -> Self {
+        if self.coefficient == 0 {
+            return Self { coefficient: 0, scale: self.scale.min(1) };
+        }
         while self.scale > 1 && self.coefficient % 10 == 0 {
             self.coefficient /= 10;
             self.scale = self.scale.saturating_sub(1);

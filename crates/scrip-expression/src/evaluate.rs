@@ -252,7 +252,7 @@ impl<'a> Run<'a> {
 
     fn bound(&self, operand: &'a Operand) -> Result<usize, &'static str> {
         let value = self.operand(operand)?;
-        let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+        let number = value.as_u64().or_else(|| short(&value)?.parse().ok());
         let number = number.ok_or("a loop is bounded by a whole number")?;
         Ok(usize::try_from(number).unwrap_or(usize::MAX))
     }
@@ -262,6 +262,12 @@ impl<'a> Run<'a> {
             *place = value;
         }
     }
+}
+
+/// A text no longer than a whole number: a longer one would be read for nothing.
+pub(crate) fn short(value: &Value) -> Option<&str> {
+    const CHARACTERS_MAX: usize = 20;
+    value.as_str().filter(|it| it.len() <= CHARACTERS_MAX)
 }
 
 fn at(position: usize) -> impl Fn(&'static str) -> ExpressionError + Copy {

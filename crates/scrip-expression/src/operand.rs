@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     ast::{LoopProperty, Operand, Path, Root, Step},
     datum::{Datum, text_of},
-    evaluate::Run,
+    evaluate::{Run, short},
 };
 
 type Found<T> = Result<T, &'static str>;
@@ -118,7 +118,7 @@ impl<'a> Run<'a> {
         let whole = |operand| {
             let end = self.operand(operand)?;
             end.as_i64()
-                .or_else(|| end.as_str()?.parse().ok())
+                .or_else(|| short(&end)?.parse().ok())
                 .ok_or("a range goes from a whole number to a whole number")
         };
         let (first, last): (i64, i64) = (whole(&ends.0)?, whole(&ends.1)?);

@@ -339,18 +339,17 @@ impl Store for MemoryStore {
         &self,
         deletion: TenantDeletion,
         audit: AuditRecord,
-    ) -> StoreFuture<'_, Changed> {
+    ) -> StoreFuture<'_, Result<Changed, Error>> {
         self.with(move |it| {
             let id = deletion.tenant();
-            let had = it.directory.tenants.len();
+            let found = it.directory.tenants.iter().find(|it| it.tenant.record.id == id);
+            let Some(found) = found else { return Ok(Changed::Stale) };
+            deletion.check(found)?;
             it.directory.tenants.retain(|it| it.tenant.record.id != id);
-            if it.directory.tenants.len() == had {
-                return Changed::Stale;
-            }
             it.directory.version += 1;
             it.deleted_tenants.push(id);
             it.audit.push((id, audit.operation));
-            Changed::Done
+            Ok(Changed::Done)
         })
     }
 

@@ -201,10 +201,9 @@ impl Store for SqliteStore {
         &self,
         deletion: TenantDeletion,
         audit: AuditRecord,
-    ) -> StoreFuture<'_, Changed> {
-        let tenant = deletion.tenant();
+    ) -> StoreFuture<'_, Result<Changed, Error>> {
         Box::pin(async move {
-            let delete = move |it: &_| policy::delete_tenant(it, tenant, &audit);
+            let delete = move |it: &_| policy::delete_tenant(it, &deletion, &audit);
             let deleted = self.writer.write(delete).await?;
             // The keys are gone from the tables; the log that had them is cut before the answer,
             // unless somebody reads for longer than a client waits.

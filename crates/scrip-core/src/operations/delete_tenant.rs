@@ -13,7 +13,7 @@ use crate::{
 /// The tenant is gone.
 pub async fn delete_tenant(vault: &Vault, mandate: Mandate) -> Result<(), Error> {
     let audit = AuditRecord::of(Operation::DeleteTenant, &mandate, vault.clock.now());
-    delete(vault, mandate.into(), audit).await
+    delete(vault, TenantDeletion::Asked(mandate), audit).await
 }
 
 /// By the operator, whatever became of its policy.
@@ -22,11 +22,11 @@ pub async fn delete_tenant(vault: &Vault, mandate: Mandate) -> Result<(), Error>
 /// The tenant is gone.
 pub async fn delete_tenant_by_id(vault: &Vault, id: TenantId) -> Result<(), Error> {
     let audit = AuditRecord::of_operator(Operation::DeleteTenant, vault.clock.now());
-    delete(vault, TenantDeletion::by_operator(id), audit).await
+    delete(vault, TenantDeletion::ByOperator(id), audit).await
 }
 
 async fn delete(vault: &Vault, deletion: TenantDeletion, audit: AuditRecord) -> Result<(), Error> {
-    match vault.store.delete_tenant(deletion, audit).await? {
+    match vault.store.delete_tenant(deletion, audit).await?? {
         Changed::Done => Ok(()),
         Changed::Stale => Err(Error::NotFound),
     }

@@ -56,7 +56,12 @@ pub(crate) fn mask<'a>(_: &Context<'_>, value: Datum<'a>, arguments: &[Datum<'a>
         let bare = counts(c) && (at < first || at >= end);
         if bare || keep.contains(c) { c } else { cover }
     };
-    Ok(Datum::text(text.chars().map(covered).collect::<String>()))
+    let masked: String = text.chars().map(covered).collect();
+    // What is kept may be all there is.
+    if masked == *text {
+        return Ok(Datum::text(text.chars().map(|_| cover).collect::<String>()));
+    }
+    Ok(Datum::text(masked))
 }
 
 /// How many digits show at the front, and from which one on they show again. What is too short for

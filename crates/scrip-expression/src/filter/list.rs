@@ -146,6 +146,9 @@ pub(crate) fn filter<'a>(
             Some(wanted) => {
                 // Each is compared with the wanted value, which may be large.
                 context.budget.value(property)?;
+                if let (Value::Number(_), Value::Number(wanted)) = (property, wanted) {
+                    context.budget.bytes(wanted.as_str().len())?;
+                }
                 same(property, wanted)
             }
             None => !matches!(property, Value::Null | Value::Bool(false)),

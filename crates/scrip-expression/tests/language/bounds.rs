@@ -140,3 +140,24 @@ fn what_reads_in_a_loop_pays() {
     }
     fails("{{ data | sort }}", json!(vec![0; 170_000]), MUCH);
 }
+
+/// Numbers that are short to write and long to write out, or to read again and again.
+#[test]
+fn numbers() {
+    check("{{ '0e-2147483647' | abs }}", json!(1), json!(0.0));
+    for text in ["1e-70000", "1e-41", "1e70000", "5e-2147483648"] {
+        fails(&format!("{{{{ '{text}' | abs }}}}"), json!(1), "this is not a number");
+    }
+    let shrink = "{% assign x = '1e-30' | to_number %}{{ x | times: x | times: x }}";
+    fails(shrink, json!(1), "this number is too large to calculate with");
+
+    let long: Value = serde_json::from_str(&"7".repeat(100_000)).unwrap();
+    let data = json!({"l": vec![1; 1000], "n": long, "o": vec![json!({"a": 1}); 1000]});
+    fails("{% if data.l contains data.n %}x{% endif %}", data.clone(), LARGE);
+    fails("{{ data.o | where: 'a', data.n | size }}", data.clone(), LARGE);
+    fails("{% for i in (1..900) %}{% if data.n == data.n %}{% endif %}{% endfor %}", data, LARGE);
+    let zeros = json!({"l": [1], "n": "0".repeat(100_000)});
+    let bounded = "{% for i in data.l limit: data.n %}{% endfor %}";
+    fails(bounded, zeros.clone(), "a loop is bounded by a whole number");
+    fails("{{ (data.n..3) }}", zeros, "a range goes from a whole number to a whole number");
+}

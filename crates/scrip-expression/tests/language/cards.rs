@@ -55,6 +55,8 @@ fn card_exp() {
 fn card_mask() {
     let number = || json!("4242424242421234");
     check("{{ data | card_mask }}", number(), json!("XXXXXXXXXXXXXXXX"));
+    let kept = "{{ data | card_mask: 'false', 'false', 'X', '0123456789' }}";
+    check(kept, number(), json!("XXXXXXXXXXXXXXXX"));
     check("{{ data | card_mask: 'true' }}", number(), json!("42424242XXXXXXXX"));
     check("{{ data | card_mask: 'true', 'true' }}", number(), json!("42424242XXXX1234"));
     check("{{ data | card_mask: true, true }}", number(), json!("42424242XXXX1234"));

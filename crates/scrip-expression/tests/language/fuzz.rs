@@ -26,7 +26,20 @@ fn operand(chance: &Fake, depth: usize) -> String {
             chance.pick(&["data", "data.a", "data.number", "data.list", "metadata.city"]).into()
         }
         4 => chance.pick(&["x", "y", "item", "forloop.index", "forloop"]).into(),
-        5 => chance.pick(&["1", "0", "-3", "2.5", "99999999999999999999", "1e5", "007"]).into(),
+        5 => chance
+            .pick(&[
+                "1",
+                "0",
+                "-3",
+                "2.5",
+                "99999999999999999999",
+                "1e5",
+                "007",
+                "'0e-2147483647'",
+                "'1e-70000'",
+                "'1e2147483647'",
+            ])
+            .into(),
         6 => chance
             .pick(&[
                 "'a'",
@@ -227,8 +240,15 @@ fn value(chance: &Fake, depth: usize) -> Value {
         0 => Value::Null,
         1 => json!(chance.below(2) == 0),
         2 => json!(chance.next()),
-        3 => serde_json::from_str(chance.pick(&["-1.50", "1e400", "12345678901234567890123", "0"]))
-            .unwrap(),
+        3 => serde_json::from_str(chance.pick(&[
+            "-1.50",
+            "1e400",
+            "1e-70000",
+            "0e-2147483647",
+            "12345678901234567890123",
+            "0",
+        ]))
+        .unwrap(),
         4 => json!(chance.pick(&[
             "4242424242424242",
             "123-45-6789",

@@ -36,6 +36,10 @@ pub(crate) async fn authenticate(
 
 /// An application's key, found in memory.
 fn known(app: &App, key: &str) -> Result<Option<Arc<Principal>>, Problem> {
+    // Asked when the head arrived too; but a body may have taken its time since.
+    if app.is_sealed() {
+        return Err(Problem::Sealed);
+    }
     let directory = app.directory.load();
     match directory.as_ref().ok_or(Problem::Sealed)?.authenticate(key) {
         Some(Known::Principal(principal)) => Ok(Some(Arc::clone(principal))),

@@ -158,7 +158,7 @@ impl Store for Faulty {
         &self,
         deletion: TenantDeletion,
         audit: AuditRecord,
-    ) -> StoreFuture<'_, Changed> {
+    ) -> StoreFuture<'_, Result<Changed, Error>> {
         self.inner.delete_tenant(deletion, audit)
     }
 

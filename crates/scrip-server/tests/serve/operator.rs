@@ -2,7 +2,8 @@
 
 use std::{
     fs,
-    io::Write,
+    io::{Read, Write},
+    net::TcpStream,
     os::unix::fs::PermissionsExt,
     process::{Output, Stdio},
     thread::sleep,
@@ -300,12 +301,23 @@ fn rights_that_cannot_be_followed_are_not_believed() {
     assert_eq!(status(&server, "/tokens/none", &key), 404);
     let connection = rusqlite::Connection::open(house.data().join("scrip.db")).unwrap();
     connection.busy_timeout(Duration::from_secs(5)).unwrap();
+    // Let in before, with a body that is still on its way.
+    let mut held = TcpStream::connect(server.address).unwrap();
+    let head = format!(
+        "POST /tokens HTTP/1.1\r\nHost: x\r\nConnection: close\r\nBT-API-KEY: {key}\r\n\
+         Content-Type: application/json\r\nContent-Length: 26\r\n\r\n"
+    );
+    held.write_all((head + r#"{"type":"token","data":12"#).as_bytes()).unwrap();
     connection.execute("UPDATE system_keys SET wrapped = x'00'", []).unwrap();
     connection.execute("DELETE FROM directory_state", []).unwrap();
     house.logged("the vault is sealed");
     assert_eq!(status(&server, "/tokens/none", &key), 503);
     assert_eq!(server.status("/readyz"), 503);
     assert_eq!(server.status("/healthz"), 200);
+    held.write_all(b"}").unwrap();
+    let mut answer = String::new();
+    held.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
     let many = house.log().matches("could not be followed").count();
     assert!(many < 3, "told {many} times");
 }

@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, named_params};
 use scrip_core::{
     application::{ApiKeyRecord, ApplicationRecord},
     audit::AuditRecord,
+    caller::TenantDeletion,
     error::Error,
     id::TenantId,
     policy::{PolicyRecords, PolicySeal, PolicyWrite, Signed, Stamp},
@@ -209,15 +210,27 @@ VALUES (:tenant, :application, :id, :digest, :created_by, :created_at, :mac)";
 /// it be moved and cut.
 pub(super) fn delete_tenant(
     connection: &Connection,
-    tenant: TenantId,
+    deletion: &TenantDeletion,
     audit: &AuditRecord,
-) -> Result<Changed, StoreError> {
+) -> Result<Result<Changed, Error>, StoreError> {
+    let tenant = deletion.tenant();
+    if let TenantDeletion::Asked(_) = deletion {
+        let checked = match load_policy(connection, tenant) {
+            Ok(Some(records)) => deletion.check(&records),
+            Ok(None) => return Ok(Ok(Changed::Stale)),
+            Err(StoreError::Corrupt(what)) => Err(Error::Unavailable(what.into())),
+            Err(error @ (StoreError::Busy | StoreError::Unavailable(_))) => return Err(error),
+        };
+        if let Err(error) = checked {
+            return Ok(Err(error));
+        }
+    }
     connection.execute_batch("PRAGMA secure_delete = ON").map_err(fault)?;
     let sql = "-- delete_tenant\nDELETE FROM tenants WHERE id = ?";
     let deleted = connection.execute(sql, [tenant.0.as_bytes()]).map_err(fault);
     connection.execute_batch("PRAGMA secure_delete = FAST").map_err(fault)?;
     if deleted? == 0 {
-        return Ok(Changed::Stale);
+        return Ok(Ok(Changed::Stale));
     }
     let sql = "
 -- insert_deleted_tenant
@@ -225,7 +238,7 @@ INSERT INTO deleted_tenants (id, deleted_at) VALUES (?, ?)";
     connection.execute(sql, (tenant.0.as_bytes(), audit.at.unix_ms)).map_err(fault)?;
     raise_version(connection)?;
     insert_audit(connection, tenant, audit, &tenant.to_string(), "done")?;
-    Ok(Changed::Done)
+    Ok(Ok(Changed::Done))
 }
 
 const PURGED_AT_ONCE: i64 = 256;

@@ -257,5 +257,7 @@ async fn a_change_needs_an_application_that_still_may(world: World) {
     assert!(matches!(create().await, Err(Error::Forbidden(_))));
     delete_application(&world.vault, operator(&tenant), id).await.unwrap();
     assert!(matches!(create().await, Err(Error::NotFound)));
+    let late = delete_tenant(&world.vault, caller.mandate(Needs::Key).unwrap()).await;
+    assert!(matches!(late, Err(Error::NotFound)), "nor can it take everything with it");
     assert_eq!(reloaded(&world, &tenant).await.applications.len(), 1);
 }
