@@ -22,7 +22,7 @@ use crate::{
     figures::Figures,
 };
 
-const SCHEMA: &str = include_str!("../../crates/scrip-store/src/sqlite/migrations/0002.sql");
+const SCHEMA: &str = include_str!("../../crates/scrip-store/src/sqlite/migrations/0003.sql");
 
 /// Those of the engine's writer.
 const SETTINGS: &str = "
@@ -119,16 +119,23 @@ impl Raw {
         let (id, trace) = (self.chance.uuid().to_string(), self.chance.uuid().to_string());
         self.at_ms = self.at_ms.saturating_add(1);
         let insert_token = "INSERT INTO tokens (tenant, id, type, fingerprint, containers, \
-            container_set, created_by, created_at, revision, body) \
-            VALUES (?, ?, 'card', ?, '/pci/high/', '/pci/high/', ?, ?, 0, ?)";
+            created_by, created_at, revision, indexes, body) \
+            VALUES (?, ?, 'card', ?, '/pci/high/', ?, ?, 0, x'', ?)";
+        let fingerprint = self.chance.bytes::<32>();
         let seq = self.connection.prepare_cached(insert_token)?.insert(params![
             self.tenant,
             id,
-            self.chance.bytes::<32>(),
+            fingerprint,
             self.actor,
             self.at_ms,
             self.chance.bytes::<BODY_BYTES>().as_slice(),
         ])?;
+        let file = "INSERT INTO filed (tenant, facet, container, created_at, token) \
+            VALUES (?, ?, '/pci/high/', ?, ?)";
+        for facet in [b"tcard".as_slice(), fingerprint.split_at(17).0] {
+            let entry = params![self.tenant, facet, self.at_ms, seq];
+            self.connection.prepare_cached(file)?.execute(entry)?;
+        }
         let insert_cvc = "INSERT INTO cvcs (token, expires_at, sealed) VALUES (?, ?, ?)";
         self.connection.prepare_cached(insert_cvc)?.execute(params![
             seq,

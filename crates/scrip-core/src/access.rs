@@ -6,6 +6,7 @@ use crate::{
     container::{Container, Containers},
     error::FieldError,
     id::TokenId,
+    listing::Span,
     permission::{ApplicationKind, Permission, Permissions, Transform},
     store::TokenRecord,
 };
@@ -90,6 +91,17 @@ impl Reach {
         }
     }
 
+    /// The containers in which it reaches every token.
+    pub(crate) fn span(&self) -> Option<Span> {
+        match self {
+            Self::Container(container) => Some(Span::beneath(container)),
+            Self::Conditions(conditions) => {
+                let root = Some(Span::beneath(&Container::root()));
+                conditions.iter().fold(root, |all, it| all?.meet(&it.span()?))
+            }
+        }
+    }
+
     /// The containers that it names.
     pub(crate) fn containers(&self) -> Vec<&Container> {
         match self {
@@ -135,6 +147,14 @@ impl Condition {
     fn container(&self) -> Option<&Container> {
         match self {
             Self::ContainerIs(at) | Self::ContainerStartsWith(at) => Some(at),
+            Self::IdIs(_) | Self::IdStartsWith(_) => None,
+        }
+    }
+
+    fn span(&self) -> Option<Span> {
+        match self {
+            Self::ContainerIs(container) => Some(Span::only(container)),
+            Self::ContainerStartsWith(container) => Some(Span::beneath(container)),
             Self::IdIs(_) | Self::IdStartsWith(_) => None,
         }
     }

@@ -108,8 +108,18 @@ fn place(tenant: &Tenant, record: &TokenRecord) -> Place {
         .optional_number(record.modified.as_ref().map(|it| it.at.unix_ms))
         .optional_number(record.expires_at.map(|it| it.unix_ms))
         .number(record.revision);
+    // How many come first: the end of one list is not the beginning of the next.
+    place = place.number(count(record.containers.iter().count()));
     for container in record.containers.iter() {
         place = place.text(container.as_str());
     }
+    place = place.number(count(record.indexes.len()));
+    for index in &record.indexes {
+        place = place.bytes(&index.0);
+    }
     place
+}
+
+fn count(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -9,6 +9,7 @@ use crate::{
     container::{Container, Containers},
     error::{Error, Refusal},
     id::{ApplicationId, TenantId, TokenId},
+    listing::{Span, Spans},
     permission::{ApplicationKind, Permission, Transform},
     policy::{PolicyRecords, Signed, Stamp},
     principal::Principal,
@@ -195,6 +196,23 @@ impl Caller {
         let subject = subject.into();
         let decide = |it: &Container| self.principal.decide(permission, it, subject.id);
         subject.containers.iter().map(decide).min().flatten()
+    }
+
+    /// Where the caller may list by this permission, or in that part of it.
+    ///
+    /// # Errors
+    /// No rule grants the permission on the container that was asked for.
+    pub fn spans(
+        &self,
+        permission: Permission,
+        container: Option<&Container>,
+    ) -> Result<Spans, Error> {
+        let all = self.principal.spans(permission);
+        let Some(container) = container else { return Ok(all) };
+        if self.principal.decide(permission, container, None).is_none() {
+            return Err(Error::Forbidden(Refusal::NoRule(permission)));
+        }
+        Ok(all.meet(&Spans::of(vec![Span::beneath(container)])))
     }
 
     /// The most that the caller can be shown of a token in these containers, by any operation.

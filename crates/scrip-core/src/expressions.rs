@@ -20,6 +20,8 @@ use crate::{
 };
 
 pub(crate) const SEARCH_INDEXES_MAX: usize = 16;
+/// Every entry is one in the index of searches, in each of the token's containers.
+const METADATA_MAX: usize = 50;
 
 /// What a token's expressions gave.
 pub(crate) struct Evaluated {
@@ -33,14 +35,15 @@ pub(crate) fn evaluate(
     body: &Body,
 ) -> Result<Evaluated, FieldError> {
     let fingerprint = fingerprint(tenant, token_type, body)?;
-    let indexes = indexes(tenant, token_type, body)?;
+    let mut indexes = indexes(tenant, token_type, body)?;
+    indexes.extend(metadata_indexes(tenant, body)?);
     if body.mask.is_some() {
         let masked = reveal::mask(token_type, body);
         let masked = masked.map_err(|error| FieldError::expression("mask", error))?;
         // Not by an expression, which never sees it, but written out.
         let number = card::number_of(body.data.expose()).filter(|_| token_type.is_card());
         if let (Some(masked), Some(number)) = (masked, number)
-            && shows(masked.expose(), number)
+            && shows(masked.data.expose(), number)
         {
             return Err(FieldError::new("mask", "must not contain the card number"));
         }
@@ -117,6 +120,27 @@ fn indexes(
         }
     }
     Ok(digests)
+}
+
+/// Each entry is found without regard to case; who asks for an exact one is shown no other.
+fn metadata_indexes(tenant: &Tenant, body: &Body) -> Result<Vec<IndexDigest>, FieldError> {
+    let Some(metadata) = &body.metadata else { return Ok(Vec::new()) };
+    if metadata.len() > METADATA_MAX {
+        return Err(FieldError::new("metadata", "must have at most 50 entries"));
+    }
+    let mut digests = Vec::with_capacity(metadata.len());
+    for (name, value) in metadata {
+        let digest = metadata_index(tenant, name, value);
+        if !digests.contains(&digest) {
+            digests.push(digest);
+        }
+    }
+    Ok(digests)
+}
+
+pub(crate) fn metadata_index(tenant: &Tenant, name: &str, value: &str) -> IndexDigest {
+    let (name, value) = (name.to_lowercase(), value.to_lowercase());
+    tenant.keys.metadata_index(name.as_bytes(), value.as_bytes())
 }
 
 /// Where a token's id comes from.

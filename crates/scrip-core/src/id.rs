@@ -44,6 +44,8 @@ pub struct TokenId(String);
 
 const TOKEN_ID_CHARS_MIN: usize = 3;
 const TOKEN_ID_CHARS_MAX: usize = 400;
+/// What stands at its place in a path.
+const RESERVED: &str = "search";
 const TOKEN_ID_FORBIDDEN: &str = "#/\\+?[]|&=%<>{}^";
 
 impl TokenId {
@@ -63,6 +65,9 @@ impl TokenId {
             let rule =
                 "must have no control character and none of # / \\ + ? [ ] | & = % < > { } ^";
             return Err(FieldError::new("id", rule));
+        }
+        if text == RESERVED {
+            return Err(FieldError::new("id", "is the name of an operation"));
         }
         Ok(Self(text.to_owned()))
     }
@@ -91,6 +96,8 @@ mod tests {
         check(&"x".repeat(400), true);
         check(&"x".repeat(401), false);
         check("a\nb", false);
+        check("search", false);
+        check("Search", true);
         for forbidden in TOKEN_ID_FORBIDDEN.chars() {
             check(&format!("ab{forbidden}c"), false);
         }

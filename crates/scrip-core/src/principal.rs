@@ -7,6 +7,7 @@ use crate::{
     access_session::AccessSessionId,
     container::Container,
     id::{ApplicationId, TokenId},
+    listing::Spans,
     permission::{ApplicationKind, Permission, Permissions, Transform},
     tenant::Tenant,
 };
@@ -107,6 +108,20 @@ impl Principal {
             Some(session) => {
                 let most = session.authorizer.as_ref()?.decide(permission, container, id)?;
                 Some(own.min(most))
+            }
+        }
+    }
+
+    /// Where lists and searches by this permission look. A rule about ids opens tokens whose id is
+    /// known: it reaches no container, so what lies in one is not counted for it.
+    pub(crate) fn spans(&self, permission: Permission) -> Spans {
+        let granting = self.rules.iter().filter(|it| it.permissions.has(permission));
+        let own = Spans::of(granting.filter_map(|it| it.reach.span()).collect());
+        match &self.session {
+            None => own,
+            Some(session) => {
+                let lent = session.authorizer.as_ref().map(|it| it.spans(permission));
+                own.meet(&lent.unwrap_or_default())
             }
         }
     }

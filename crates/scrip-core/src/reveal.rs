@@ -97,7 +97,7 @@ fn masked(
     body: &Body,
     transform: Transform,
     audience: Audience<'_>,
-) -> Result<Option<Plain>, Error> {
+) -> Result<Option<Masked>, Error> {
     match (transform, audience) {
         (Transform::Redact, _) | (Transform::Reveal, Audience::Caller { .. }) => Ok(None),
         (Transform::Mask, _) | (Transform::Reveal, Audience::Memory) => mask(token_type, body)
@@ -108,7 +108,7 @@ fn masked(
 fn detail(
     stored: &StoredToken,
     mut body: Body,
-    (transform, masked, cvc): (Transform, Option<Plain>, Option<Cvc>),
+    (transform, masked, cvc): (Transform, Option<Masked>, Option<Cvc>),
 ) -> TokenDetail {
     let record = &stored.record;
     let token_type = record.token_type;
@@ -117,12 +117,13 @@ fn detail(
     let (card, network_token) =
         if token_type == TokenType::NetworkToken { (None, card) } else { (card, None) };
     let bank = (token_type == TokenType::Bank).then(|| bank::details(data)).flatten();
+    let (masked, work) = masked.map_or((None, 0), |it| (Some(it.data), it.work));
     let shown = match transform {
-        Transform::Redact => Shown { transform, data: None, cvc: None, masked: None },
-        Transform::Mask => Shown { transform, data: masked, cvc: None, masked: None },
+        Transform::Redact => Shown { transform, data: None, cvc: None, masked: None, work },
+        Transform::Mask => Shown { transform, data: masked, cvc: None, masked: None, work },
         Transform::Reveal => {
             let data = Some(std::mem::take(&mut body.data));
-            Shown { transform, data, cvc, masked }
+            Shown { transform, data, cvc, masked, work }
         }
     };
     let assumed_indexes = || {
@@ -149,16 +150,23 @@ fn detail(
     }
 }
 
+/// What a mask gave, and what it took.
+pub(crate) struct Masked {
+    pub(crate) data: Plain,
+    pub(crate) work: usize,
+}
+
 /// The data under its mask; nothing when it has none.
 ///
 /// A mask is an expression written by one caller that decides what another sees. For a card it
 /// never sees more than BIN and last four itself, so no expression can show more.
-pub(crate) fn mask(token_type: TokenType, body: &Body) -> Result<Option<Plain>, ExpressionError> {
+pub(crate) fn mask(token_type: TokenType, body: &Body) -> Result<Option<Masked>, ExpressionError> {
     let guarded = guard(token_type, &body.data, card::covered);
     let draw = Draw::none();
     let scope = Scope::new(guarded.expose(), None).with_outside(&draw);
     if let Some(mask) = &body.mask {
-        return Ok(Some(Plain::new(compile_mask(mask)?.evaluate(&scope)?)));
+        let data = Plain::new(compile_mask(mask)?.evaluate(&scope)?);
+        return Ok(Some(Masked { data, work: scope.spent() }));
     }
     let Some(template) = token_type.default_mask_template() else { return Ok(None) };
     let mut masked = template.evaluate(&scope)?;
@@ -166,7 +174,7 @@ pub(crate) fn mask(token_type: TokenType, body: &Body) -> Result<Option<Plain>, 
         object.retain(|_, value| !value.is_null());
     }
     hide_if_bare(token_type, &body.data, &mut masked);
-    Ok(Some(Plain::new(masked)))
+    Ok(Some(Masked { data: Plain::new(masked), work: scope.spent() }))
 }
 
 /// The data as an expression may see it whose result others see.
@@ -211,7 +219,7 @@ mod tests {
     #[track_caller]
     fn check(token_type: TokenType, data: Value, own_mask: Option<Value>, expected: Option<Value>) {
         let body = Body { data: Plain::new(data), mask: own_mask, ..Body::default() };
-        let masked = mask(token_type, &body).unwrap().map(Plain::into_exposed);
+        let masked = mask(token_type, &body).unwrap().map(|it| it.data.into_exposed());
         assert_eq!(masked, expected);
     }
 

@@ -14,6 +14,7 @@ use crate::{
     directory::DirectoryRecords,
     error::{Cause, Error},
     id::{ApplicationId, TenantId, TokenId},
+    listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     policy::{PolicyRecords, PolicySeal, PolicyWrite, Signed},
     time::Timestamp,
     token_type::TokenType,
@@ -38,6 +39,20 @@ pub trait Store: Send + Sync {
         id: &'a TokenId,
         now: Timestamp,
     ) -> StoreFuture<'a, Option<StoredToken>>;
+
+    /// The live ones of these tokens, in the order they are asked for, as they were at one instant.
+    fn find_tokens<'a>(
+        &'a self,
+        inquiry: Inquiry,
+        ids: &'a [TokenId],
+        now: Timestamp,
+    ) -> StoreFuture<'a, Vec<StoredToken>>;
+
+    /// A stretch of the tenant's tokens by container, then by creation, both descending.
+    fn list_tokens(&self, inquiry: Inquiry, list: ListTokens) -> StoreFuture<'_, Listing>;
+
+    /// The newest tokens of some containers, for pages with totals.
+    fn survey_tokens(&self, inquiry: Inquiry, survey: SurveyTokens) -> StoreFuture<'_, Surveyed>;
 
     /// Replaces a live token if it still has the revision it was read with.
     fn update_token(&self, permit: Permit, update: UpdateToken) -> StoreFuture<'_, Updated>;
@@ -169,6 +184,8 @@ pub struct TokenRecord {
     pub expires_at: Option<Timestamp>,
     /// Counts the updates.
     pub revision: i64,
+    /// By which a search finds it: the digests of its search indexes and of its metadata.
+    pub indexes: Vec<IndexDigest>,
     pub body: Sealed,
 }
 
@@ -193,7 +210,6 @@ pub struct StoredToken {
 
 pub struct InsertToken {
     pub token: StoredToken,
-    pub indexes: Vec<IndexDigest>,
     pub deduplicate: Deduplicate,
     pub audit: AuditRecord,
     pub render: Option<Render<Inserted>>,
@@ -202,7 +218,6 @@ pub struct InsertToken {
 pub struct UpdateToken {
     pub token: TokenRecord,
     pub cvc: CvcChange,
-    pub indexes: Vec<IndexDigest>,
     pub deduplicate: Deduplicate,
     pub audit: AuditRecord,
     pub render: Option<Render<Updated>>,

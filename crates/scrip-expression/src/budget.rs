@@ -34,6 +34,14 @@ impl Budget {
         Ok(())
     }
 
+    pub(crate) fn spent(&self) -> usize {
+        /// A step takes about as long as this many bytes.
+        const STEP: usize = 64;
+        let steps = STEPS_MAX.saturating_sub(self.steps_left.get());
+        let bytes = WORK_BYTES_MAX.saturating_sub(self.bytes_left.get());
+        bytes.saturating_add(steps.saturating_mul(STEP))
+    }
+
     pub(crate) fn value(&self, value: &Value) -> Paid {
         self.bytes(weight(value))
     }

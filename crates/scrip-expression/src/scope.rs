@@ -26,6 +26,15 @@ impl<'a> Scope<'a> {
     }
 }
 
+impl Scope<'_> {
+    /// What was done so far, in bytes read or made; a step counts as some. For whoever evaluates
+    /// many and must come to an end.
+    #[must_use]
+    pub fn spent(&self) -> usize {
+        self.budget.spent()
+    }
+}
+
 impl std::fmt::Debug for Scope<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Scope")

@@ -15,6 +15,26 @@ pub struct Fingerprint(pub [u8; 32]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IndexDigest(pub [u8; 16]);
 
+impl IndexDigest {
+    #[expect(clippy::expect_used, reason = "a digest has 32 bytes")]
+    pub(crate) fn of(digest: &[u8; 32]) -> Self {
+        let (half, _) = digest.split_first_chunk().expect("32 bytes have a first half");
+        Self(*half)
+    }
+}
+
+impl Fingerprint {
+    /// As it is shown. Nothing for a text that is nobody's fingerprint.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        let length = bs58::decode(text).onto(&mut bytes).ok()?;
+        let parsed = Self(bytes);
+        // One text for each: a list that is asked for by another spelling finds nothing.
+        (length == 32 && parsed.to_string() == text).then_some(parsed)
+    }
+}
+
 /// Proves that a row which stands in clear is one that the vault wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mac(pub [u8; 32]);

@@ -12,6 +12,8 @@ pub enum Purpose {
     Data,
     /// A remembered answer to a request with an idempotency key.
     Answer,
+    /// Where a list goes on.
+    Cursor,
 }
 
 /// The stored form: useless without the key source that wrapped it.
@@ -30,6 +32,7 @@ pub struct TenantKeys {
     sealing: Vec<SealingKeys>,
     fingerprint: DigestKey,
     index: DigestKey,
+    metadata: DigestKey,
     idempotency: DigestKey,
     policy: DigestKey,
 }
@@ -38,6 +41,7 @@ pub struct TenantKeys {
 struct SealingKeys {
     data: RecordKey,
     answer: RecordKey,
+    cursor: RecordKey,
 }
 
 impl SealingKeys {
@@ -45,6 +49,7 @@ impl SealingKeys {
         Self {
             data: RecordKey::new(version, key, "data"),
             answer: RecordKey::new(version, key, "idempotency"),
+            cursor: RecordKey::new(version, key, "cursor"),
         }
     }
 
@@ -52,6 +57,7 @@ impl SealingKeys {
         match purpose {
             Purpose::Data => &self.data,
             Purpose::Answer => &self.answer,
+            Purpose::Cursor => &self.cursor,
         }
     }
 }
@@ -94,6 +100,7 @@ impl TenantKeys {
             sealing,
             fingerprint: DigestKey::new(&lasting, "fingerprint"),
             index: DigestKey::new(&lasting, "index"),
+            metadata: DigestKey::new(&lasting, "metadata-index"),
             idempotency: DigestKey::new(&lasting, "idempotency-key"),
             policy: DigestKey::new(&lasting, "policy-mac"),
         })
@@ -125,11 +132,15 @@ impl TenantKeys {
     }
 
     #[must_use]
-    #[expect(clippy::expect_used, reason = "a digest has 32 bytes")]
     pub fn index(&self, value: &[u8]) -> IndexDigest {
-        let digest = self.index.digest(&[value]);
-        let (half, _) = digest.split_first_chunk().expect("32 bytes have a first half");
-        IndexDigest(*half)
+        IndexDigest::of(&self.index.digest(&[value]))
+    }
+
+    /// The same for one entry of a token's metadata. Under a key of its own: no value of a token's
+    /// data is found by asking for metadata, nor the other way round.
+    #[must_use]
+    pub fn metadata_index(&self, name: &[u8], value: &[u8]) -> IndexDigest {
+        IndexDigest::of(&self.metadata.digest(&[name, value]))
     }
 
     /// Under what an answer is remembered. Clients put anything into an idempotency key, so the

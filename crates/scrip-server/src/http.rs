@@ -55,10 +55,12 @@ pub(crate) enum BodyKind {
     /// Whatever comes is passed over, but the idempotency key counts.
     Unread,
     Json,
+    /// JSON that asks and changes nothing: there is no answer to remember.
+    Question,
     MergePatch,
 }
 
-use BodyKind::{Json, MergePatch, None, Unread};
+use BodyKind::{Json, MergePatch, None, Question, Unread};
 
 const ANY_KEY: Needs = Needs::Key;
 const PUBLIC: Needs = Needs::Kind(ApplicationKind::Public);
@@ -74,6 +76,11 @@ pub(crate) const ROUTES: &[Route] = &[
     route(Operation::GetToken, MethodFilter::GET, "/tokens/{id}", may(Permission::TokenRead), (None, tokens::get)),
     route(Operation::UpdateToken, MethodFilter::PATCH, "/tokens/{id}", may(Permission::TokenUpdate), (MergePatch, tokens::update)),
     route(Operation::DeleteToken, MethodFilter::DELETE, "/tokens/{id}", may(Permission::TokenDelete), (None, tokens::delete)),
+
+    route(Operation::ListTokens, MethodFilter::GET, "/v2/tokens", may(Permission::TokenRead), (None, tokens::list)),
+    route(Operation::ListTokensV1, MethodFilter::GET, "/tokens", may(Permission::TokenRead), (None, tokens::list_v1)),
+    route(Operation::SearchTokens, MethodFilter::POST, "/v2/tokens/search", may(Permission::TokenSearch), (Question, tokens::search)),
+    route(Operation::SearchTokensV1, MethodFilter::POST, "/tokens/search", may(Permission::TokenSearch), (Question, tokens::search_v1)),
 
     route(Operation::GetTenant, MethodFilter::GET, "/tenants/self", may(Permission::TenantRead), (None, tenants::get)),
     route(Operation::UpdateTenant, MethodFilter::PUT, "/tenants/self", may(Permission::TenantUpdate), (Json, tenants::update)),

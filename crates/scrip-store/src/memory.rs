@@ -1,5 +1,7 @@
 //! The model engine: obviously correct, and what the other engines are compared with.
 
+mod listing;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use scrip_core::{
@@ -10,6 +12,7 @@ use scrip_core::{
     directory::DirectoryRecords,
     error::Error,
     id::{TenantId, TokenId},
+    listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     operations::claim_answer::ANSWER_RETENTION,
     policy::{PolicyRecords, PolicyWrite, Signed},
     store::{
@@ -19,7 +22,7 @@ use scrip_core::{
     },
     time::Timestamp,
 };
-use scrip_seal::{IndexDigest, Sealed};
+use scrip_seal::Sealed;
 
 use crate::claims::Claims;
 
@@ -33,6 +36,7 @@ pub struct MemoryStore {
 struct State {
     /// In the order of their making.
     tokens: Vec<Row>,
+    inserted: i64,
     answers: Vec<(TenantId, AnswerRecord, Option<TokenId>)>,
     audit: Vec<(TenantId, Operation)>,
     directory: DirectoryRecords,
@@ -42,9 +46,15 @@ struct State {
 
 #[derive(Debug, Clone)]
 struct Row {
+    number: i64,
     tenant: TenantId,
     token: StoredToken,
-    indexes: Vec<IndexDigest>,
+}
+
+impl Row {
+    fn age(&self) -> (Timestamp, i64) {
+        (self.token.record.created_at, self.number)
+    }
 }
 
 impl State {
@@ -72,7 +82,8 @@ impl State {
                 && Some(&record.id) != own_id
                 && record.is_live(now)
         };
-        self.tokens.iter().find(same).map(|it| it.token.clone())
+        let oldest = self.tokens.iter().filter(same).min_by_key(|it| it.age());
+        oldest.map(|it| it.token.clone())
     }
 
     fn remember(
@@ -127,7 +138,8 @@ impl State {
                 if let Some(at) = self.tokens.iter().position(expired) {
                     self.remove(at);
                 }
-                self.tokens.push(Row { tenant, token: insert.token, indexes: insert.indexes });
+                self.inserted += 1;
+                self.tokens.push(Row { number: self.inserted, tenant, token: insert.token });
                 (Inserted::New, id)
             }
         };
@@ -139,7 +151,7 @@ impl State {
 
     fn update(&mut self, tenant: TenantId, update: UpdateToken) -> Result<Updated, StoreError> {
         self.check_tenant(tenant)?;
-        let UpdateToken { token, cvc, indexes, deduplicate, audit, render } = update;
+        let UpdateToken { token, cvc, deduplicate, audit, render } = update;
         let id = token.id.clone();
         let found = self.duplicate(tenant, &token, deduplicate, (Some(&id), audit.at));
         let at = self.live(tenant, &id, audit.at);
@@ -154,7 +166,6 @@ impl State {
             }
             None => {
                 row.token.record = token;
-                row.indexes = indexes;
                 match cvc {
                     CvcChange::Keep => (),
                     CvcChange::Remove => row.token.cvc = None,
@@ -275,6 +286,27 @@ impl Store for MemoryStore {
             let at = it.live(inquiry.tenant().id, id, now)?;
             it.tokens.get(at).map(|it| it.token.clone())
         })
+    }
+
+    fn find_tokens<'a>(
+        &'a self,
+        inquiry: Inquiry,
+        ids: &'a [TokenId],
+        now: Timestamp,
+    ) -> StoreFuture<'a, Vec<StoredToken>> {
+        self.with(move |it| {
+            let tenant = inquiry.tenant().id;
+            let found = ids.iter().filter_map(|id| it.tokens.get(it.live(tenant, id, now)?));
+            found.map(|it| it.token.clone()).collect()
+        })
+    }
+
+    fn list_tokens(&self, inquiry: Inquiry, list: ListTokens) -> StoreFuture<'_, Listing> {
+        self.with(move |it| it.list(inquiry.tenant().id, &list))
+    }
+
+    fn survey_tokens(&self, inquiry: Inquiry, survey: SurveyTokens) -> StoreFuture<'_, Surveyed> {
+        self.with(move |it| it.survey(inquiry.tenant().id, &survey))
     }
 
     fn update_token(&self, permit: Permit, update: UpdateToken) -> StoreFuture<'_, Updated> {

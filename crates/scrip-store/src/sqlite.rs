@@ -4,11 +4,14 @@ mod answers;
 mod checkpoint;
 mod connection;
 mod directory;
+mod filed;
+mod listing;
 mod policy;
 mod readers;
 mod row;
 mod sessions;
 mod status;
+mod survey;
 mod tokens;
 mod writer;
 
@@ -26,6 +29,7 @@ use scrip_core::{
     directory::DirectoryRecords,
     error::Error,
     id::TokenId,
+    listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     policy::{PolicyRecords, Signed},
     store::{
         AskedAnswer, Beside, Changed, Claimed, DecidePolicy, DeleteToken, InsertToken, Inserted,
@@ -148,6 +152,26 @@ impl Store for SqliteStore {
             let found = self.readers.read(|it| tokens::find_token(it, tenant, id, now))?;
             Ok(found.map(|(_, token)| token))
         })
+    }
+
+    fn find_tokens<'a>(
+        &'a self,
+        inquiry: Inquiry,
+        ids: &'a [TokenId],
+        now: Timestamp,
+    ) -> StoreFuture<'a, Vec<StoredToken>> {
+        let tenant = inquiry.tenant().id;
+        Box::pin(async move { self.readers.read(|it| listing::find_tokens(it, tenant, ids, now)) })
+    }
+
+    fn list_tokens(&self, inquiry: Inquiry, list: ListTokens) -> StoreFuture<'_, Listing> {
+        let tenant = inquiry.tenant().id;
+        Box::pin(async move { self.readers.read(|it| listing::list_tokens(it, tenant, &list)) })
+    }
+
+    fn survey_tokens(&self, inquiry: Inquiry, survey: SurveyTokens) -> StoreFuture<'_, Surveyed> {
+        let tenant = inquiry.tenant().id;
+        Box::pin(async move { self.readers.read(|it| survey::survey_tokens(it, tenant, &survey)) })
     }
 
     fn update_token(&self, permit: Permit, update: UpdateToken) -> StoreFuture<'_, Updated> {

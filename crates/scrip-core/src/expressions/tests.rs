@@ -54,7 +54,7 @@ fn a_mask_learns_nothing_digit_by_digit() {
         for mask in [json!(script), json!({"a": [script]})] {
             let seen = [ONE, TWO].map(|number| {
                 let masked = reveal::mask(TokenType::Card, &body(number, Some(mask.clone())));
-                masked.map(|it| it.map(Plain::into_exposed))
+                masked.map(|it| it.map(|it| it.data.into_exposed()))
             });
             let [one, two] = seen;
             assert_eq!(one, two, "{script}");

@@ -1,6 +1,6 @@
 //! Create Token.
 
-use scrip_seal::{IndexDigest, Sealed};
+use scrip_seal::Sealed;
 
 use crate::{
     Vault,
@@ -66,9 +66,9 @@ pub async fn create_token(
             modified: None,
             expires_at: new.expires_at,
             revision: first_revision(vault.chance),
+            indexes: evaluated.indexes,
             body: Sealed::from_stored(Vec::new()),
         },
-        indexes: evaluated.indexes,
         deduplicate: deduplicate(caller, new.deduplicate, fingerprinted),
         behavior,
         body,
@@ -98,7 +98,6 @@ const ALIAS_DRAWS: usize = 8;
 /// A token that waits for an id under which it can be inserted.
 struct Draft {
     record: TokenRecord,
-    indexes: Vec<IndexDigest>,
     deduplicate: Deduplicate,
     behavior: DeduplicationBehavior,
     body: Body,
@@ -145,7 +144,6 @@ impl Draft {
         let render = remember.map(|it| creation.render(permit, &self.body, it)).transpose()?;
         let insert = InsertToken {
             token: creation.token.clone(),
-            indexes: self.indexes.clone(),
             deduplicate: self.deduplicate,
             audit: AuditRecord::new(Operation::CreateToken, caller, now),
             render,

@@ -108,7 +108,6 @@ struct Change {
     token: StoredToken,
     body: Body,
     cvc: CvcEdit,
-    indexes: Vec<scrip_seal::IndexDigest>,
     /// Whether it is a candidate for being somebody else's duplicate.
     identity_changed: bool,
     now: Timestamp,
@@ -163,11 +162,12 @@ impl Change {
             modified: Some(Modified { by: caller.application(), at: now }),
             expires_at,
             revision: before.revision.saturating_add(1),
+            indexes: evaluated.indexes,
             ..before
         };
         record.body = body.seal(tenant, &record)?;
         let token = StoredToken { record, cvc: kept_cvc };
-        Ok(Self { token, body, cvc, indexes: evaluated.indexes, identity_changed, now })
+        Ok(Self { token, body, cvc, identity_changed, now })
     }
 
     /// A second copy for the answer to remember, said aloud.
@@ -176,7 +176,6 @@ impl Change {
             token: self.token.clone(),
             body: self.body.duplicate(),
             cvc: self.cvc,
-            indexes: Vec::new(),
             identity_changed: self.identity_changed,
             now: self.now,
         }
@@ -221,8 +220,7 @@ impl Change {
             Deduplicate::Yes | Deduplicate::No => Deduplicate::No,
         };
         let audit = AuditRecord::new(Operation::UpdateToken, caller, self.now);
-        let indexes = self.indexes.clone();
-        UpdateToken { token: token.record, cvc, indexes, deduplicate, audit, render }
+        UpdateToken { token: token.record, cvc, deduplicate, audit, render }
     }
 
     /// The answer to remember, made inside the transaction.

@@ -5,13 +5,14 @@ use scrip_core::{
     id::TokenId,
     operations::{
         create_token::create_token, delete_token::delete_token, get_token::get_token,
-        update_token::update_token,
+        list_tokens::list_tokens, list_tokens_v1::list_tokens_v1, search_tokens::search_tokens,
+        search_tokens_v1::search_tokens_v1, update_token::update_token,
     },
 };
 
 use crate::{
     http::{Handling, pipeline::Asked, problem::Problem},
-    wire::{self, answer, token},
+    wire::{self, answer, list, query::Query, search, token},
 };
 
 pub(crate) fn create(mut asked: Asked) -> Handling {
@@ -44,6 +45,34 @@ pub(crate) fn delete(asked: Asked) -> Handling {
     Box::pin(async move {
         delete_token(&asked.app.vault, &asked.caller, &path_id(&asked.id)?).await?;
         Ok(answer::rendered(answer::done()))
+    })
+}
+
+pub(crate) fn list(asked: Asked) -> Handling {
+    Box::pin(async move {
+        let tokens = list::parse(&Query::parse(asked.query.as_deref()))?;
+        Ok(list::listed(list_tokens(&asked.app.vault, &asked.caller, tokens).await?))
+    })
+}
+
+pub(crate) fn list_v1(asked: Asked) -> Handling {
+    Box::pin(async move {
+        let tokens = list::parse_v1(&Query::parse(asked.query.as_deref()))?;
+        Ok(list::listed_v1(list_tokens_v1(&asked.app.vault, &asked.caller, tokens).await?))
+    })
+}
+
+pub(crate) fn search(asked: Asked) -> Handling {
+    Box::pin(async move {
+        let tokens = search::parse(wire::json::read(&asked.body)?)?;
+        Ok(list::listed(search_tokens(&asked.app.vault, &asked.caller, tokens).await?))
+    })
+}
+
+pub(crate) fn search_v1(asked: Asked) -> Handling {
+    Box::pin(async move {
+        let tokens = search::parse_v1(wire::json::read(&asked.body)?)?;
+        Ok(list::listed_v1(search_tokens_v1(&asked.app.vault, &asked.caller, tokens).await?))
     })
 }
 

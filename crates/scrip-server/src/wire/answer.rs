@@ -40,11 +40,16 @@ pub(crate) fn render(status: u16, body: &impl Serialize) -> Rendered {
     Rendered { status, body: serde_json::to_string(body).unwrap_or_default() }
 }
 
-pub(crate) fn token(rendered: Rendered, token: TokenView) -> Response {
-    let (data, cvc) = match token.detail.map(|it| it.shown) {
+/// What a view shows of its token's data.
+pub(crate) fn shown(token: TokenView) -> (Option<Plain>, Option<Cvc>) {
+    match token.detail.map(|it| it.shown) {
         Some(Shown { data, cvc, .. }) => (data, cvc),
         None => (None, None),
-    };
+    }
+}
+
+pub(crate) fn token(rendered: Rendered, token: TokenView) -> Response {
+    let (data, cvc) = shown(token);
     json(rendered.status, with_data(rendered.body, data, cvc))
 }
 

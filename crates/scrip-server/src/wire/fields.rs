@@ -67,6 +67,18 @@ impl Fields {
         self.take(name, "must be true or false", |value| value.as_bool())
     }
 
+    pub(crate) fn count(
+        &mut self,
+        name: &'static str,
+        most: usize,
+        rule: &'static str,
+    ) -> Field<usize> {
+        self.take(name, rule, |value| {
+            let count = usize::try_from(value.as_u64()?).ok()?;
+            (1..=most).contains(&count).then_some(count)
+        })
+    }
+
     pub(crate) fn texts(&mut self, name: &'static str) -> Field<Vec<String>> {
         self.take(name, "must be an array of texts", |value| {
             let Value::Array(items) = value else { return None };

@@ -7,8 +7,9 @@ use scrip_core::{
     page::{PAGE_SIZE, PAGE_SIZE_MAX, Page, PageAsked},
 };
 use serde::Serialize;
+use serde_json::Value;
 
-use crate::http::problem::Problem;
+use crate::{http::problem::Problem, wire::json};
 
 /// Names and values in the order they came, decoded.
 pub(crate) struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
@@ -35,8 +36,36 @@ impl<'a> Query<'a> {
 
     pub(crate) fn page(&self) -> Result<PageAsked, Problem> {
         let number = self.number("page", usize::MAX)?.unwrap_or(1);
-        let size = self.number("size", PAGE_SIZE_MAX)?.unwrap_or(PAGE_SIZE);
-        Ok(PageAsked { number, size })
+        Ok(PageAsked { number, size: self.size()?.unwrap_or(PAGE_SIZE) })
+    }
+
+    pub(crate) fn size(&self) -> Result<Option<usize>, Problem> {
+        self.number("size", PAGE_SIZE_MAX)
+    }
+
+    /// Names and values. Clients write them as `metadata.k=v`, `metadata[k]=v` or
+    /// `metadata={"k":"v"}`.
+    pub(crate) fn metadata(&self) -> Result<Vec<(String, String)>, Problem> {
+        let mut entries = Vec::new();
+        for (name, value) in &self.0 {
+            if &**name == "metadata" {
+                let rule = "must be a JSON object from text to text";
+                let read = json::read(value.as_bytes()).map_err(|_| invalid("metadata", rule))?;
+                let Value::Object(object) = read.into_exposed() else {
+                    return Err(invalid("metadata", rule));
+                };
+                for (name, value) in object {
+                    let Value::String(value) = value else { return Err(invalid("metadata", rule)) };
+                    entries.push((name, value));
+                }
+                continue;
+            }
+            let bracketed = || name.strip_prefix("metadata[")?.strip_suffix(']');
+            if let Some(key) = name.strip_prefix("metadata.").or_else(bracketed) {
+                entries.push((key.to_owned(), value.clone().into_owned()));
+            }
+        }
+        Ok(entries)
     }
 
     fn number(&self, name: &'static str, most: usize) -> Result<Option<usize>, Problem> {
@@ -59,7 +88,7 @@ pub(crate) struct Paged<T> {
 }
 
 #[derive(Serialize)]
-struct Pagination {
+pub(crate) struct Pagination {
     total_items: usize,
     page_number: usize,
     page_size: usize,
@@ -68,13 +97,16 @@ struct Pagination {
 
 /// A page on the wire.
 pub(crate) fn paged<'a, T, U>(page: &'a Page<T>, show: impl Fn(&'a T) -> U) -> Paged<U> {
-    let pagination = Pagination {
+    Paged { pagination: pagination(page), data: page.items.iter().map(show).collect() }
+}
+
+pub(crate) fn pagination<T>(page: &Page<T>) -> Pagination {
+    Pagination {
         total_items: page.total,
         page_number: page.asked.number,
         page_size: page.asked.size,
         total_pages: page.total_pages(),
-    };
-    Paged { pagination, data: page.items.iter().map(show).collect() }
+    }
 }
 
 #[cfg(test)]
@@ -99,6 +131,25 @@ mod tests {
         check("page=", None);
         check("page=1&page=2", None);
         check("page=99999999999999999999999", None);
+    }
+
+    #[track_caller]
+    fn check_metadata(text: &str, expected: Option<&[(&str, &str)]>) {
+        let read = Query::parse(Some(text)).metadata().ok();
+        let read: Option<Vec<_>> =
+            read.as_ref().map(|it| it.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect());
+        assert_eq!(read.as_deref(), expected, "{text}");
+    }
+
+    #[test]
+    fn metadata_is_written_in_three_ways() {
+        check_metadata("metadata.k=v", Some(&[("k", "v")]));
+        check_metadata("metadata%5Bk%5D=v", Some(&[("k", "v")]));
+        check_metadata("metadata=%7B%22k%22%3A%22v%22%7D", Some(&[("k", "v")]));
+        check_metadata("metadata.a.b=v&x=1&metadata.c=", Some(&[("a.b", "v"), ("c", "")]));
+        check_metadata("metadata=v", None);
+        check_metadata("metadata=[]", None);
+        check_metadata("metadata=%7B%22k%22%3A1%7D", None);
     }
 
     #[test]

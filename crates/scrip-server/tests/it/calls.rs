@@ -22,6 +22,10 @@ const ROWS: &[(Operation, Body)] = &[
     (Operation::GetToken, |_| None),
     (Operation::UpdateToken, |_| Some(json!({"metadata": {"touched": "yes"}}))),
     (Operation::DeleteToken, |_| None),
+    (Operation::ListTokens, |_| None),
+    (Operation::ListTokensV1, |_| None),
+    (Operation::SearchTokens, |_| Some(json!({"query": "data:1"}))),
+    (Operation::SearchTokensV1, |_| Some(json!({"query": "data:1"}))),
     (Operation::GetTenant, |_| None),
     (Operation::UpdateTenant, |_| Some(json!({"name": "touched"}))),
     (Operation::DeleteTenant, |_| None),
@@ -58,7 +62,8 @@ impl<'a> World<'a> {
     pub(crate) fn new(server: &'a Server) -> Self {
         let keys = server.tenant(Settings::default());
         let token = format!("covered-{}", Uuid::new_v4());
-        let body = json!({"id": token, "type": "token", "data": 1, "containers": ["/covered/"]});
+        let body = json!({"id": token, "type": "token", "data": 1, "containers": ["/covered/"],
+            "search_indexes": ["{{ data }}"]});
         server.created(&keys.private, &body);
         let body = json!({"name": "covered", "type": "private", "permissions": ["token:read"]});
         let made = server.ask("POST", "/applications").key(&keys.management).json(&body).send();

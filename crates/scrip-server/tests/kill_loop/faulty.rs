@@ -10,6 +10,7 @@ use scrip_core::{
     directory::{Directory, DirectoryRecords},
     error::Error,
     id::TokenId,
+    listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     policy::{PolicyRecords, Signed},
     store::{
         AskedAnswer, Beside, Changed, Claimed, DecidePolicy, DeleteToken, InsertToken, Inserted,
@@ -112,6 +113,23 @@ impl Store for Faulty {
         now: Timestamp,
     ) -> StoreFuture<'a, Option<StoredToken>> {
         self.inner.find_token(inquiry, id, now)
+    }
+
+    fn find_tokens<'a>(
+        &'a self,
+        inquiry: Inquiry,
+        ids: &'a [TokenId],
+        now: Timestamp,
+    ) -> StoreFuture<'a, Vec<StoredToken>> {
+        self.inner.find_tokens(inquiry, ids, now)
+    }
+
+    fn list_tokens(&self, inquiry: Inquiry, list: ListTokens) -> StoreFuture<'_, Listing> {
+        self.inner.list_tokens(inquiry, list)
+    }
+
+    fn survey_tokens(&self, inquiry: Inquiry, survey: SurveyTokens) -> StoreFuture<'_, Surveyed> {
+        self.inner.survey_tokens(inquiry, survey)
     }
 
     fn update_token(&self, permit: Permit, update: UpdateToken) -> StoreFuture<'_, Updated> {

@@ -13,11 +13,11 @@ use scrip_core::store::StoreError;
 use crate::sqlite::{Pages, fault};
 
 /// One for each schema version, in order. A released one never changes.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0002.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0003.sql")];
 
-/// The version before the first migration. Files of it were written before policy had macs: who
-/// may do what in them cannot be known.
-const BEFORE_FIRST: usize = 1;
+/// The version before the first migration. Files of it, and of those before, were never released:
+/// their policy has no macs, or their tokens are bound to less than now.
+const BEFORE_FIRST: usize = 2;
 
 /// Marks the file as ours: "scrp".
 const APPLICATION_ID: i32 = 0x7363_7270;
@@ -135,7 +135,7 @@ fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     }
     if !is_new && version <= BEFORE_FIRST {
         return Err(StoreError::Corrupt(
-            "the database is of an early version whose policy cannot be trusted; make a new one",
+            "the database is of an early version that was never released; make a new one",
         ));
     }
     let done = version.saturating_sub(BEFORE_FIRST);

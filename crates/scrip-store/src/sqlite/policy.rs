@@ -251,7 +251,14 @@ pub(super) fn purge_tenants(connection: &Connection, now: Timestamp) -> Result<u
 DELETE FROM tokens WHERE seq IN (
     SELECT tokens.seq FROM deleted_tenants JOIN tokens ON tokens.tenant = deleted_tenants.id
     LIMIT ?)";
-    let purged = connection.execute(sql, [PURGED_AT_ONCE]).map_err(fault)?;
+    let tokens = connection.execute(sql, [PURGED_AT_ONCE]).map_err(fault)?;
+    let sql = "
+-- purge_filed
+DELETE FROM filed WHERE (tenant, facet, container, created_at, token) IN (
+    SELECT filed.tenant, filed.facet, filed.container, filed.created_at, filed.token
+    FROM deleted_tenants JOIN filed ON filed.tenant = deleted_tenants.id
+    LIMIT ?)";
+    let purged = tokens + connection.execute(sql, [PURGED_AT_ONCE]).map_err(fault)?;
     if purged == 0 {
         let sql = "
 -- forget_deleted_tenants

@@ -1,6 +1,6 @@
 //! A token's row, to and from its record.
 
-use rusqlite::Row;
+use rusqlite::{Row, types::ValueRef};
 use scrip_core::{
     container::Containers,
     cvc::CvcRecord,
@@ -9,7 +9,7 @@ use scrip_core::{
     time::Timestamp,
     token_type::TokenType,
 };
-use scrip_seal::{Fingerprint, Sealed};
+use scrip_seal::{Fingerprint, IndexDigest, Sealed};
 use uuid::Uuid;
 
 use crate::sqlite::fault;
@@ -19,7 +19,7 @@ macro_rules! token_columns {
     () => {
         "tokens.seq, tokens.id, tokens.type, tokens.fingerprint, tokens.containers, \
          tokens.created_by, tokens.created_at, tokens.modified_by, tokens.modified_at, \
-         tokens.expires_at, tokens.revision, tokens.body, cvcs.expires_at, cvcs.sealed \
+         tokens.expires_at, tokens.revision, tokens.indexes, tokens.body, cvcs.expires_at, cvcs.sealed \
          FROM tokens LEFT JOIN cvcs ON cvcs.token = tokens.seq"
     };
 }
@@ -50,9 +50,10 @@ pub(super) fn stored_token(row: &Row<'_>) -> Result<(i64, StoredToken), StoreErr
         modified,
         expires_at: expires_at.map(|unix_ms| Timestamp { unix_ms }),
         revision: row.get(10).map_err(fault)?,
-        body: Sealed::from_stored(row.get(11).map_err(fault)?),
+        indexes: indexes(row.get_ref(11).map_err(fault)?).ok_or_else(corrupt)?,
+        body: Sealed::from_stored(row.get(12).map_err(fault)?),
     };
-    let cvc = match (row.get(12).map_err(fault)?, row.get(13).map_err(fault)?) {
+    let cvc = match (row.get(13).map_err(fault)?, row.get(14).map_err(fault)?) {
         (Some(unix_ms), Some(sealed)) => Some(CvcRecord {
             expires_at: Timestamp { unix_ms },
             sealed: Sealed::from_stored(sealed),
@@ -60,6 +61,16 @@ pub(super) fn stored_token(row: &Row<'_>) -> Result<(i64, StoredToken), StoreErr
         (_, _) => None,
     };
     Ok((row.get(0).map_err(fault)?, StoredToken { record, cvc }))
+}
+
+pub(super) fn indexes(column: ValueRef<'_>) -> Option<Vec<IndexDigest>> {
+    let (digests, rest) = column.as_blob().ok()?.as_chunks::<16>();
+    rest.is_empty().then(|| digests.iter().copied().map(IndexDigest).collect())
+}
+
+/// As the column keeps them.
+pub(super) fn index_bytes(indexes: &[IndexDigest]) -> Vec<u8> {
+    indexes.iter().flat_map(|it| it.0).collect()
 }
 
 pub(super) fn uuid(bytes: [u8; 16]) -> Uuid {

@@ -2,20 +2,22 @@
 
 use rusqlite::{Connection, ErrorCode, Params, named_params, params};
 use scrip_core::{
+    container::Container,
     cvc::CvcRecord,
     id::{TenantId, TokenId},
+    listing::Facet,
     store::{
         Changed, CvcChange, Deduplicate, DeleteToken, InsertToken, Inserted, StoreError,
         StoredToken, TokenRecord, UpdateToken, Updated,
     },
     time::Timestamp,
 };
-use scrip_seal::IndexDigest;
 
 use crate::sqlite::{
     answers::{insert_answer, insert_audit},
     fault,
-    row::{stored_token, token_columns},
+    filed::{facet_bytes, file, refile, unfile},
+    row::{index_bytes, stored_token, token_columns},
 };
 
 const FIND_TOKEN: &str = concat!(
@@ -38,10 +40,11 @@ pub(super) fn find_token(
 const FIND_DUPLICATE: &str = concat!(
     "-- find_duplicate\nSELECT ",
     token_columns!(),
-    " WHERE tokens.fingerprint = :fingerprint AND tokens.container_set = :container_set
-      AND tokens.tenant = :tenant AND tokens.type = :type AND tokens.id <> :id
-      AND (tokens.expires_at IS NULL OR tokens.expires_at > :now)
-      ORDER BY tokens.seq LIMIT 1"
+    " JOIN filed ON filed.token = tokens.seq
+      WHERE filed.tenant = :tenant AND filed.facet = :facet AND filed.container = :container
+      AND tokens.tenant = :tenant AND tokens.fingerprint = :fingerprint AND tokens.type = :type
+      AND tokens.id <> :id AND (tokens.expires_at IS NULL OR tokens.expires_at > :now)
+      ORDER BY filed.created_at, filed.token"
 );
 
 /// The oldest live token that holds the same, itself aside.
@@ -54,26 +57,31 @@ fn find_duplicate(
     let (Deduplicate::Yes, Some(fingerprint)) = (deduplicate, token.fingerprint) else {
         return Ok(None);
     };
+    let mut statement = connection.prepare_cached(FIND_DUPLICATE).map_err(fault)?;
+    let facet = facet_bytes(&Facet::Fingerprint(fingerprint));
+    // Whoever is in the same containers is in any one of them.
+    let container = token.containers.iter().next().map(Container::as_str);
     let parameters = named_params! {
-        ":fingerprint": fingerprint.0,
-        ":container_set": token.containers.set_text(),
         ":tenant": tenant.0.as_bytes(),
+        ":facet": facet,
+        ":container": container,
+        ":fingerprint": fingerprint.0,
         ":type": token.token_type.as_str(),
         ":id": own_id,
         ":now": now.unix_ms,
     };
-    let found = first_token(connection, FIND_DUPLICATE, parameters)?;
-    // The column that was compared is only a helper of the index; the containers are what counts.
-    let same = |it: &StoredToken| it.record.containers.set_text() == token.containers.set_text();
-    match found {
-        Some((_, found)) if !same(&found) => {
-            Err(StoreError::Corrupt("a token's row is filed under other containers"))
+    let set = token.containers.set_text();
+    let mut rows = statement.query(parameters).map_err(fault)?;
+    while let Some(row) = rows.next().map_err(fault)? {
+        let (seq, found) = stored_token(row)?;
+        if found.record.containers.set_text() == set {
+            return Ok(Some((seq, found)));
         }
-        found => Ok(found),
     }
+    Ok(None)
 }
 
-fn first_token(
+pub(super) fn first_token(
     connection: &Connection,
     sql: &str,
     parameters: impl Params,
@@ -88,8 +96,7 @@ pub(super) fn insert_token(
     tenant: TenantId,
     insert: InsertToken,
 ) -> Result<Inserted, StoreError> {
-    let InsertToken { token: StoredToken { record, cvc }, indexes, deduplicate, audit, render } =
-        insert;
+    let InsertToken { token: StoredToken { record, cvc }, deduplicate, audit, render } = insert;
     let now = audit.at;
     check_tenant(connection, tenant)?;
     let found = find_duplicate(connection, tenant, &record, (deduplicate, now, ""))?;
@@ -102,7 +109,7 @@ pub(super) fn insert_token(
             None => return Ok(Inserted::IdTaken),
             Some(seq) => {
                 insert_cvc(connection, seq, cvc.as_ref())?;
-                insert_indexes(connection, tenant, seq, &indexes)?;
+                file(connection, tenant, seq, &record)?;
                 (Inserted::New, seq, record.id, "created")
             }
         },
@@ -126,13 +133,9 @@ fn check_tenant(connection: &Connection, tenant: TenantId) -> Result<(), StoreEr
 
 const INSERT_TOKEN: &str = "
 -- insert_token
-INSERT INTO tokens (tenant, id, type, fingerprint, containers, container_set, created_by,
-    created_at, expires_at, revision, body)
+INSERT INTO tokens (tenant, id, type, fingerprint, containers, created_by, created_at, expires_at,
+    revision, indexes, body)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-
-const DELETE_EXPIRED: &str = "
--- delete_expired
-DELETE FROM tokens WHERE tenant = :tenant AND id = :id AND expires_at <= :now";
 
 /// Nothing when a live token has the id. One that has expired gives it up.
 fn insert_row(
@@ -149,11 +152,11 @@ fn insert_row(
             token.token_type.as_str(),
             token.fingerprint.map(|it| it.0),
             token.containers.text(),
-            token.containers.set_text(),
             token.created_by.0.as_bytes(),
             token.created_at.unix_ms,
             token.expires_at.map(|it| it.unix_ms),
             token.revision,
+            index_bytes(&token.indexes),
             token.body.as_bytes(),
         ])
     };
@@ -164,11 +167,13 @@ fn insert_row(
         Err(error) if is_taken(&error) => (),
         Err(error) => return Err(fault(error)),
     }
-    let parameters = named_params! {
-        ":tenant": tenant.0.as_bytes(), ":id": token.id.as_str(), ":now": now.unix_ms,
-    };
-    if execute(connection, DELETE_EXPIRED, parameters)? == 0 {
-        return Ok(None);
+    // Whatever has the id, live or not.
+    let found = find_token(connection, tenant, &token.id, Timestamp { unix_ms: i64::MIN })?;
+    match found {
+        Some((seq, found)) if !found.record.is_live(now) => {
+            remove(connection, tenant, seq, &found.record)?;
+        }
+        Some(_) | None => return Ok(None),
     }
     insert().map(Some).map_err(fault)
 }
@@ -191,34 +196,11 @@ const DELETE_CVC: &str = "
 -- delete_cvc
 DELETE FROM cvcs WHERE token = :token";
 
-const INSERT_INDEX: &str = "
--- insert_index
-INSERT INTO search_indexes (tenant, digest, token) VALUES (:tenant, :digest, :token)";
-
-fn insert_indexes(
-    connection: &Connection,
-    tenant: TenantId,
-    seq: i64,
-    indexes: &[IndexDigest],
-) -> Result<(), StoreError> {
-    for index in indexes {
-        let parameters = named_params! {
-            ":tenant": tenant.0.as_bytes(), ":digest": index.0, ":token": seq,
-        };
-        execute(connection, INSERT_INDEX, parameters)?;
-    }
-    Ok(())
-}
-
-const DELETE_INDEXES: &str = "
--- delete_indexes
-DELETE FROM search_indexes WHERE token = :token";
-
 const UPDATE_TOKEN: &str = "
 -- update_token
 UPDATE tokens SET fingerprint = :fingerprint, containers = :containers,
-    container_set = :container_set, modified_by = :modified_by, modified_at = :modified_at,
-    expires_at = :expires_at, revision = :revision, body = :body
+    modified_by = :modified_by, modified_at = :modified_at, expires_at = :expires_at,
+    revision = :revision, indexes = :indexes, body = :body
 WHERE seq = :seq";
 
 pub(super) fn update_token(
@@ -226,11 +208,11 @@ pub(super) fn update_token(
     tenant: TenantId,
     update: UpdateToken,
 ) -> Result<Updated, StoreError> {
-    let UpdateToken { token, cvc, indexes, deduplicate, audit, render } = update;
+    let UpdateToken { token, cvc, deduplicate, audit, render } = update;
     check_tenant(connection, tenant)?;
     let current = find_token(connection, tenant, &token.id, audit.at)?;
     let current = current.filter(|(_, it)| it.record.revision.saturating_add(1) == token.revision);
-    let Some((seq, _)) = current else { return Ok(Updated::Stale) };
+    let Some((seq, before)) = current else { return Ok(Updated::Stale) };
     let own_id = token.id.as_str();
     let found = find_duplicate(connection, tenant, &token, (deduplicate, audit.at, own_id))?;
     let (outcome, answered, word) = match found {
@@ -246,8 +228,7 @@ pub(super) fn update_token(
                 }
                 CvcChange::Replace(cvc) => insert_cvc(connection, seq, Some(&cvc))?,
             }
-            execute(connection, DELETE_INDEXES, named_params! { ":token": seq })?;
-            insert_indexes(connection, tenant, seq, &indexes)?;
+            refile(connection, tenant, seq, (&before.record, &token))?;
             (Updated::Done, seq, "updated")
         }
     };
@@ -263,11 +244,11 @@ fn update_row(connection: &Connection, seq: i64, token: &TokenRecord) -> Result<
         ":seq": seq,
         ":fingerprint": token.fingerprint.map(|it| it.0),
         ":containers": token.containers.text(),
-        ":container_set": token.containers.set_text(),
         ":modified_by": token.modified.map(|it| *it.by.0.as_bytes()),
         ":modified_at": token.modified.map(|it| it.at.unix_ms),
         ":expires_at": token.expires_at.map(|it| it.unix_ms),
         ":revision": token.revision,
+        ":indexes": index_bytes(&token.indexes),
         ":body": token.body.as_bytes(),
     };
     execute(connection, UPDATE_TOKEN, parameters).map(drop)
@@ -275,29 +256,33 @@ fn update_row(connection: &Connection, seq: i64, token: &TokenRecord) -> Result<
 
 const DELETE_TOKEN: &str = "
 -- delete_token
-DELETE FROM tokens WHERE tenant = :tenant AND id = :id AND revision = :revision
-    AND (expires_at IS NULL OR expires_at > :now)";
+DELETE FROM tokens WHERE seq = ?1";
 
-/// The cvc, the indexes and the data in remembered answers go with it, by the schema.
+/// The cvc and the data in remembered answers go with the row, by the schema.
+fn remove(
+    connection: &Connection,
+    tenant: TenantId,
+    seq: i64,
+    record: &TokenRecord,
+) -> Result<(), StoreError> {
+    unfile(connection, tenant, seq, record)?;
+    execute(connection, DELETE_TOKEN, [seq]).map(drop)
+}
+
 pub(super) fn delete_token(
     connection: &Connection,
     tenant: TenantId,
     delete: &DeleteToken,
 ) -> Result<Changed, StoreError> {
-    let parameters = named_params! {
-        ":tenant": tenant.0.as_bytes(),
-        ":id": delete.id.as_str(),
-        ":revision": delete.revision,
-        ":now": delete.audit.at.unix_ms,
-    };
-    if execute(connection, DELETE_TOKEN, parameters)? == 0 {
-        return Ok(Changed::Stale);
-    }
+    let found = find_token(connection, tenant, &delete.id, delete.audit.at)?;
+    let found = found.filter(|(_, it)| it.record.revision == delete.revision);
+    let Some((seq, token)) = found else { return Ok(Changed::Stale) };
+    remove(connection, tenant, seq, &token.record)?;
     insert_audit(connection, tenant, &delete.audit, delete.id.as_str(), "deleted")?;
     Ok(Changed::Done)
 }
 
-fn execute(
+pub(super) fn execute(
     connection: &Connection,
     sql: &str,
     parameters: impl Params,

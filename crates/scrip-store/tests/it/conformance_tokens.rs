@@ -6,7 +6,6 @@ use scrip_core::store::{
     Changed, CvcChange, Deduplicate, Inserted, StoredToken, UpdateToken, Updated,
 };
 use scrip_core::{permission::Permission, store::TokenRecord};
-use scrip_seal::IndexDigest;
 
 use crate::{
     desk::{Desk, bare, code, record, revised},
@@ -24,7 +23,6 @@ on_both_engines! {
     only_the_revision_that_was_read_is_written
     the_code_is_kept_removed_or_replaced
     the_code_goes_with_its_token
-    search_indexes_do_not_stand_in_the_way
     another_tenant_sees_and_touches_nothing
 }
 
@@ -146,22 +144,6 @@ async fn the_code_goes_with_its_token(desk: Desk) {
     desk.delete("one", 0).await;
     desk.insert(record("one")).await;
     assert_eq!(desk.find("one").await, Some(bare(record("one"))));
-}
-
-/// They cannot be asked for yet; but they are written, replaced and deleted with their token.
-async fn search_indexes_do_not_stand_in_the_way(desk: Desk) {
-    let digests = |of: &[u8]| of.iter().map(|it| IndexDigest([*it; 16])).collect::<Vec<_>>();
-    for id in ["one", "two"] {
-        let mut insert = desk.insertion(bare(record(id)), Deduplicate::No);
-        insert.indexes = digests(&[1, 2]);
-        let permit = desk.permit(Permission::TokenCreate);
-        assert_eq!(desk.store().insert_token(permit, insert).await.unwrap(), Inserted::New);
-    }
-    let update = desk.change(revised(&record("one")), Deduplicate::No);
-    let update = UpdateToken { indexes: digests(&[2, 3]), ..update };
-    assert_eq!(desk.update(update).await, Updated::Done);
-    assert_eq!(desk.delete("one", 1).await, Changed::Done);
-    assert!(desk.find("two").await.is_some());
 }
 
 async fn another_tenant_sees_and_touches_nothing(desk: Desk) {

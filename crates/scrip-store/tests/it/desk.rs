@@ -68,7 +68,7 @@ impl Desk {
 
     pub(crate) fn insertion(&self, token: StoredToken, deduplicate: Deduplicate) -> InsertToken {
         let audit = self.audit(Operation::CreateToken);
-        InsertToken { token, indexes: vec![], deduplicate, audit, render: None }
+        InsertToken { token, deduplicate, audit, render: None }
     }
 
     pub(crate) async fn insert(&self, record: TokenRecord) -> Inserted {
@@ -98,14 +98,7 @@ impl Desk {
 
     pub(crate) fn change(&self, token: TokenRecord, deduplicate: Deduplicate) -> UpdateToken {
         let audit = self.audit(Operation::UpdateToken);
-        UpdateToken {
-            token,
-            cvc: CvcChange::Keep,
-            indexes: vec![],
-            deduplicate,
-            audit,
-            render: None,
-        }
+        UpdateToken { token, cvc: CvcChange::Keep, deduplicate, audit, render: None }
     }
 
     pub(crate) async fn update(&self, update: UpdateToken) -> Updated {
@@ -147,6 +140,7 @@ pub(crate) fn record(id: &str) -> TokenRecord {
         modified: None,
         expires_at: None,
         revision: 0,
+        indexes: vec![],
         body: Sealed::from_stored(id.as_bytes().to_vec()),
     }
 }

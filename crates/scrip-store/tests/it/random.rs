@@ -14,6 +14,7 @@ use scrip_seal::{Fingerprint, IndexDigest, Sealed};
 
 use crate::{
     desk::{Desk, code, record},
+    listing_desk::lists,
     world::{Engine, containers},
 };
 
@@ -41,6 +42,7 @@ enum Step {
     Update(Drawn, i64),
     Delete(usize, i64),
     Find(usize),
+    List,
     Claim(u8),
     Advance(u32),
     Forget(u32),
@@ -72,6 +74,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (drawn(), off()).prop_map(|(it, off)| Step::Update(it, off)),
         2 => (0..IDS.len(), off()).prop_map(|(id, off)| Step::Delete(id, off)),
         2 => (0..IDS.len()).prop_map(Step::Find),
+        2 => Just(Step::List),
         3 => (0..6_u8).prop_map(Step::Claim),
         2 => (1..6_u32).prop_map(Step::Advance),
         1 => (20 * 60..25 * 60_u32).prop_map(Step::Advance),
@@ -103,6 +106,8 @@ impl Side {
             token_type: if it.card { TokenType::Card } else { TokenType::Token },
             fingerprint: it.fingerprint.map(|it| Fingerprint([it; 32])),
             containers: containers(CONTAINERS[it.containers]),
+            created_at: self.desk.now(),
+            indexes: vec![IndexDigest([it.body % 3; 16]), IndexDigest([8 + it.cvc; 16])],
             expires_at: it.lasts_minutes.map(|it| self.desk.now().after(minutes(it))),
             body: Sealed::from_stored(vec![it.body]),
             ..record(IDS[it.id])
@@ -119,11 +124,8 @@ impl Side {
     async fn insert(&self, it: &Drawn) -> String {
         let cvc = (it.cvc > 0).then(|| code(&it.cvc.to_string()));
         let token = StoredToken { record: self.record(it), cvc };
-        let insert = InsertToken {
-            indexes: vec![IndexDigest([it.cvc; 16])],
-            render: self.render(it),
-            ..self.desk.insertion(token, deduplicate(it))
-        };
+        let insert =
+            InsertToken { render: self.render(it), ..self.desk.insertion(token, deduplicate(it)) };
         let permit = self.desk.permit(Permission::TokenCreate);
         format!("{:?}", self.desk.store().insert_token(permit, insert).await)
     }
@@ -133,6 +135,7 @@ impl Side {
         let token = TokenRecord {
             token_type: before.record.token_type,
             revision: before.record.revision + 1 + off,
+            created_at: before.record.created_at,
             ..self.record(it)
         };
         let cvc = match it.cvc {
@@ -142,7 +145,6 @@ impl Side {
         };
         let update = UpdateToken {
             cvc,
-            indexes: vec![IndexDigest([it.body; 16])],
             render: self.render(it),
             ..self.desk.change(token, deduplicate(it))
         };
@@ -171,7 +173,7 @@ impl Side {
         for number in 0..6 {
             all += &self.claim(number).await;
         }
-        all
+        all + &lists(&self.desk).await
     }
 
     async fn take(mut self, step: &Step) -> (Self, String) {
@@ -179,6 +181,7 @@ impl Side {
             Step::Insert(it) => self.insert(it).await,
             Step::Update(it, off) => self.update(it, *off).await,
             Step::Delete(id, off) => self.delete(IDS[*id], *off).await,
+            Step::List => lists(&self.desk).await,
             Step::Find(id) => format!("{:?}", self.desk.find(IDS[*id]).await),
             Step::Claim(number) => self.claim(*number).await,
             Step::Advance(by) => {

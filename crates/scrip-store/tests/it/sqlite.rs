@@ -12,9 +12,7 @@ use rusqlite::Connection;
 use scrip_core::{
     answer::AnswerRecord,
     permission::Permission,
-    store::{
-        Claimed, Deduplicate, InsertToken, Inserted, Render, StoreError, TokenRecord, UpdateToken,
-    },
+    store::{Claimed, Deduplicate, InsertToken, Inserted, Render, StoreError, TokenRecord},
 };
 use scrip_store::SqliteStore;
 use tokio::task::JoinSet;
@@ -254,16 +252,18 @@ async fn indexes_codes_and_audit_follow_their_token() {
     let file = desk.world.file();
     let digests = |of: &[u8]| of.iter().map(|it| scrip_seal::IndexDigest([*it; 16])).collect();
     let mut insert = desk.insertion(bare(record("one")), Deduplicate::No);
-    (insert.indexes, insert.token.cvc) = (digests(&[1, 2, 3]), Some(crate::desk::code("123")));
+    insert.token.record.indexes = digests(&[1, 2, 3]);
+    insert.token.cvc = Some(crate::desk::code("123"));
     insert_all(&desk, vec![insert]).await;
-    assert_eq!((count(&file, "search_indexes"), count(&file, "cvcs")), (3, 1));
+    assert_eq!((count(&file, "filed"), count(&file, "cvcs")), (2 * 5, 1));
 
-    let update = desk.change(revised(&record("one")), Deduplicate::No);
-    desk.update(UpdateToken { indexes: digests(&[3, 4]), ..update }).await;
-    assert_eq!((count(&file, "search_indexes"), count(&file, "cvcs")), (2, 1));
+    let mut update = desk.change(revised(&record("one")), Deduplicate::No);
+    update.token.indexes = digests(&[3, 4]);
+    desk.update(update).await;
+    assert_eq!((count(&file, "filed"), count(&file, "cvcs")), (2 * 4, 1));
 
     desk.delete("one", 1).await;
-    assert_eq!((count(&file, "search_indexes"), count(&file, "cvcs")), (0, 0));
+    assert_eq!((count(&file, "filed"), count(&file, "cvcs")), (0, 0));
     for outcome in ["created", "updated", "deleted"] {
         assert_eq!(count(&file, &format!("audit WHERE outcome = '{outcome}'")), 1);
     }

@@ -3,9 +3,13 @@
 use rusqlite::Connection;
 use scrip_core::{
     caller::Caller,
+    cursor_page::{TokenFilter, TokensAsked},
     error::Error,
     id::TokenId,
-    operations::{create_token::create_token, get_token::get_token, update_token::update_token},
+    operations::{
+        create_token::create_token, get_token::get_token, list_tokens::list_tokens,
+        update_token::update_token,
+    },
     permission::Transform,
     plain::Plain,
     tenant::Settings,
@@ -26,7 +30,7 @@ async fn vault_with_card() -> (World, Caller, TokenId) {
         source: TokenSource::Data { token_type: TokenType::Card, data },
         mask: None,
         containers: Some(containers(&["/pci/high/", "/a/"])),
-        metadata: None,
+        metadata: Some([("who".to_owned(), "me".to_owned())].into()),
         search_indexes: None,
         fingerprint_expression: None,
         deduplicate: None,
@@ -73,6 +77,9 @@ const ALTERED: &[(&str, &str, &str)] = &[
     ("tokens", "expires_at", "1"),
     ("tokens", "revision", "revision + 1"),
     ("tokens", "revision", "revision - 1"),
+    ("tokens", "indexes", "x''"),
+    ("tokens", "indexes", "CAST(indexes || zeroblob(16) AS BLOB)"),
+    ("tokens", "indexes", "CAST(indexes || x'00' AS BLOB)"),
     ("tokens", "body", "x''"),
     ("tokens", "body", "substr(body, 1, length(body) - 1)"),
     ("tokens", "body", "zeroblob(length(body))"),
@@ -101,14 +108,37 @@ async fn an_altered_column_is_noticed() {
     }
 }
 
-/// What is in no seal: a helper of an index, which can hide a duplicate but not show one.
+/// Entries are in no seal, but what they lead to is: a token is never shown as what it is not.
 #[tokio::test]
-async fn the_index_helper_changes_no_answer() {
-    let (world, caller, id) = vault_with_card().await;
-    let first = text(&get_token(&world.vault, &caller, &id).await.unwrap());
+async fn a_forged_entry_is_noticed() {
+    let (world, caller, _) = vault_with_card().await;
     let outside = Connection::open(world.file()).unwrap();
-    outside.execute("UPDATE tokens SET container_set = '/'", []).unwrap();
-    assert_eq!(text(&get_token(&world.vault, &caller, &id).await.unwrap()), first);
+    let listed = async |filter| {
+        let asked = TokensAsked { container: None, filter, start: None, size: 20 };
+        list_tokens(&world.vault, &caller, asked).await.map(|it| it.tokens.len())
+    };
+    assert_eq!(listed(TokenFilter::Type(TokenType::Card)).await.unwrap(), 1);
+    let forged = [
+        "SELECT tenant, CAST('tbank' AS BLOB), container, created_at, token FROM filed",
+        "SELECT tenant, CAST('tbank' AS BLOB), '/a/', created_at, token FROM filed",
+        "SELECT tenant, facet, '/zoo/', created_at, token FROM filed",
+        "SELECT tenant, facet, container, created_at + 1, token FROM filed",
+    ];
+    for entries in forged {
+        outside.execute_batch("BEGIN; CREATE TEMP TABLE kept AS SELECT * FROM filed").unwrap();
+        outside.execute(&format!("INSERT OR IGNORE INTO filed {entries}"), []).unwrap();
+        outside.execute_batch("COMMIT").unwrap();
+        let outcome = listed(TokenFilter::All).await;
+        assert!(matches!(outcome, Err(Error::Internal(_))), "{entries}: {outcome:?}");
+        outside
+            .execute_batch(
+                "DELETE FROM filed; INSERT INTO filed SELECT * FROM kept; DROP TABLE kept",
+            )
+            .unwrap();
+        assert_eq!(listed(TokenFilter::All).await.unwrap(), 1);
+    }
+    outside.execute("UPDATE filed SET token = token + 1000", []).unwrap();
+    assert_eq!(listed(TokenFilter::All).await.unwrap(), 0);
 }
 
 /// A body, a code and a whole row belong to one token and one tenant.

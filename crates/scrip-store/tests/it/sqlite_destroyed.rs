@@ -81,7 +81,8 @@ async fn a_deleted_tenants_keys_are_nowhere() {
     assert!(gone.all(|it| it.tenant.record.id != tenant.id));
     get_token(&world.vault, &neighbour, &kept).await.unwrap();
     let sealed = world.vault.store.purge_tenants(world.vault.clock.now()).await.unwrap();
-    assert_eq!(sealed, 1);
+    assert!(sealed > 0);
+    assert_eq!(world.vault.store.purge_tenants(world.vault.clock.now()).await.unwrap(), 0);
     assert!(get_token(&world.vault, &caller, &id).await.is_err());
     get_token(&world.vault, &neighbour, &kept).await.unwrap();
 }

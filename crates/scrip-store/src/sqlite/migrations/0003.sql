@@ -96,37 +96,36 @@ CREATE TABLE tokens (
     type          TEXT NOT NULL,
     fingerprint   BLOB,
     containers    TEXT NOT NULL,
-    -- The same set in any order has the same text: what deduplication compares.
-    container_set TEXT NOT NULL,
     created_by    BLOB NOT NULL,
     created_at    INTEGER NOT NULL,
     modified_by   BLOB,
     modified_at   INTEGER,
     expires_at    INTEGER,
     revision      INTEGER NOT NULL,
+    -- Digests of 16 bytes each, one after the other.
+    indexes       BLOB NOT NULL,
     body          BLOB NOT NULL
 ) STRICT;
 
 CREATE UNIQUE INDEX tokens_by_id ON tokens (tenant, id);
 
--- A fingerprint is keyed by the tenant, so it needs no tenant before it.
-CREATE INDEX tokens_by_fingerprint ON tokens (fingerprint, container_set)
-    WHERE fingerprint IS NOT NULL;
+-- By what a token can be asked for: its type, its fingerprint and its indexes, in each of its
+-- containers and in the order of lists. A token's row says all of its entries, so that they are
+-- removed without another index.
+CREATE TABLE filed (
+    tenant     BLOB NOT NULL,
+    facet      BLOB NOT NULL,
+    container  TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    token      INTEGER NOT NULL,
+    PRIMARY KEY (tenant, facet, container, created_at, token)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE cvcs (
     token      INTEGER PRIMARY KEY REFERENCES tokens (seq) ON DELETE CASCADE,
     expires_at INTEGER NOT NULL,
     sealed     BLOB NOT NULL
 ) STRICT;
-
-CREATE TABLE search_indexes (
-    tenant BLOB NOT NULL,
-    digest BLOB NOT NULL,
-    token  INTEGER NOT NULL REFERENCES tokens (seq) ON DELETE CASCADE,
-    PRIMARY KEY (tenant, digest, token)
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX search_indexes_by_token ON search_indexes (token);
 
 CREATE TABLE answers (
     seq        INTEGER PRIMARY KEY,

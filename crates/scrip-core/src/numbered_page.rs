@@ -1,0 +1,125 @@
+//! A page by its number, with totals, newest first: the older way to list.
+//!
+//! To count and to skip is to go through all that comes before, so both end at a bound.
+
+use crate::{
+    Vault,
+    access::Subject,
+    caller::Caller,
+    cursor_page::Room,
+    error::{Error, FieldError},
+    expressions::metadata_index,
+    id::TokenId,
+    listing::{Facet, SURVEY_TOKENS_MAX, SurveyTokens, Surveyed},
+    page::{Page, PageAsked},
+    permission::Permission,
+    reveal::{Audience, reveal},
+    store::StoredToken,
+    time::Timestamp,
+    token::TokenView,
+};
+
+/// All that is given must hold.
+#[derive(Debug, Default)]
+pub struct NumberedAsked {
+    /// Only these; all when nothing is said.
+    pub ids: Option<Vec<TokenId>>,
+    /// One of the values of its search indexes.
+    pub data: Option<String>,
+    /// Names and values, without regard to case.
+    pub metadata: Vec<(String, String)>,
+    pub page: PageAsked,
+}
+
+/// # Errors
+/// The page is too far behind, or there is too much to look through.
+pub(crate) async fn find_page(
+    vault: &Vault,
+    caller: &Caller,
+    permission: Permission,
+    asked: NumberedAsked,
+) -> Result<Page<TokenView>, Error> {
+    let page = asked.page;
+    if page.number.saturating_mul(page.size) > SURVEY_TOKENS_MAX {
+        let rule = "pages by number end at 10000 tokens; lists with a cursor go on";
+        return Err(FieldError::new("page", rule).into());
+    }
+    let now = vault.clock.now();
+    let facets = facets(caller, &asked);
+    let (total, found) = match &asked.ids {
+        Some(ids) => {
+            let mut found = find(vault, caller, permission, ids, now).await?;
+            found.retain(|it| facets.iter().all(|facet| facet.is_of(&it.record)));
+            found.sort_by_key(|it| std::cmp::Reverse(it.record.created_at));
+            (found.len(), found.into_iter().skip(before(page)).take(page.size).collect())
+        }
+        None => {
+            let ids = survey(vault, caller, permission, (facets, now)).await?;
+            let total = ids.len();
+            let ids: Vec<_> = ids.into_iter().skip(before(page)).take(page.size).collect();
+            (total, find(vault, caller, permission, &ids, now).await?)
+        }
+    };
+    let mut room = Room::new();
+    let mut items = Vec::with_capacity(found.len());
+    for stored in found {
+        if room.is_used_up() {
+            let reason = "this page is too much to show at once; ask for a smaller size";
+            return Err(Error::Unprocessable { reason });
+        }
+        let permit = caller.permit(permission, &stored.record)?;
+        let view = reveal(&permit, &stored, Audience::Caller { epochs: &vault.epochs, now })?;
+        room.take(&stored, &view);
+        items.push(view);
+    }
+    Ok(Page { items, asked: page, total })
+}
+
+fn before(page: PageAsked) -> usize {
+    page.number.saturating_sub(1).saturating_mul(page.size)
+}
+
+fn facets(caller: &Caller, asked: &NumberedAsked) -> Vec<Facet> {
+    let tenant = caller.tenant();
+    let data = asked.data.as_ref().map(|it| tenant.keys.index(it.as_bytes()));
+    let metadata = asked.metadata.iter().map(|(name, value)| metadata_index(tenant, name, value));
+    data.into_iter().chain(metadata).map(Facet::Index).collect()
+}
+
+/// The ids of all that the caller may count, newest first.
+async fn survey(
+    vault: &Vault,
+    caller: &Caller,
+    permission: Permission,
+    (facets, now): (Vec<Facet>, Timestamp),
+) -> Result<Vec<TokenId>, Error> {
+    let spans = caller.spans(permission, None)?;
+    let survey = SurveyTokens { facets, spans, now };
+    let outlines = match vault.store.survey_tokens(caller.inquire(permission)?, survey).await? {
+        Surveyed::Found(outlines) => outlines,
+        Surveyed::TooSpread => {
+            let reason = "these tokens lie in too many containers for a list by page number; \
+                          lists with a cursor have no such bound";
+            return Err(Error::Unprocessable { reason });
+        }
+    };
+    let seen = outlines.into_iter().filter(|it| {
+        let subject = Subject { containers: &it.containers, id: Some(&it.id) };
+        caller.transform(permission, subject).is_some()
+    });
+    Ok(seen.map(|it| it.id).collect())
+}
+
+/// Those that are there and the caller's to see.
+async fn find(
+    vault: &Vault,
+    caller: &Caller,
+    permission: Permission,
+    ids: &[TokenId],
+    now: Timestamp,
+) -> Result<Vec<StoredToken>, Error> {
+    let inquiry = caller.inquire(permission)?;
+    let mut found = vault.store.find_tokens(inquiry, ids, now).await?;
+    found.retain(|it| caller.transform(permission, &it.record).is_some());
+    Ok(found)
+}

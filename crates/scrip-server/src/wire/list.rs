@@ -1,0 +1,132 @@
+//! Lists of tokens on the wire: what is asked behind the question mark, and pages.
+
+use axum::response::Response;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use scrip_core::{
+    container::Container,
+    cursor_page::{CursorPage, TokenFilter, TokensAsked},
+    id::TokenId,
+    numbered_page::NumberedAsked,
+    page::{PAGE_SIZE, Page},
+    token::TokenView,
+    token_type::TokenType,
+};
+use scrip_seal::{Fingerprint, Sealed};
+use serde::Serialize;
+
+use crate::{
+    http::problem::Problem,
+    wire::{
+        answer,
+        query::{Query, invalid, pagination},
+        token,
+    },
+};
+
+/// A container with its path and a row's number, sealed, is far shorter.
+const CURSOR_CHARS_MAX: usize = 1024;
+const IDS_MAX: usize = 1000;
+
+/// By cursor.
+pub(crate) fn parse(query: &Query<'_>) -> Result<TokensAsked, Problem> {
+    for name in ["id", "ids"] {
+        if query.all(name).next().is_some() {
+            return Err(invalid(name, "is not a filter of this list; a token is at /tokens/{id}"));
+        }
+    }
+    Ok(TokensAsked {
+        container: query
+            .one("container")?
+            .map(|it| parse_container("container", it))
+            .transpose()?,
+        filter: parse_filter(query)?,
+        start: query.one("start")?.map(parse_cursor).transpose()?,
+        size: query.size()?.unwrap_or(PAGE_SIZE),
+    })
+}
+
+fn parse_filter(query: &Query<'_>) -> Result<TokenFilter, Problem> {
+    let mut filters = Vec::new();
+    if let Some(text) = query.one("type")? {
+        filters.push(TokenFilter::Type(parse_type("type", text)?));
+    }
+    if let Some(text) = query.one("fingerprint")? {
+        filters.push(TokenFilter::Fingerprint(Fingerprint::parse(text)));
+    }
+    let mut metadata = query.metadata()?.into_iter();
+    if let Some((name, value)) = metadata.next() {
+        filters.push(TokenFilter::Metadata { name, value });
+    }
+    if metadata.next().is_some() {
+        return Err(invalid("metadata", "this list takes one entry of metadata at a time"));
+    }
+    let first = filters.pop();
+    if !filters.is_empty() {
+        let rule = "type, fingerprint and metadata cannot be combined; container goes with any";
+        return Err(invalid("type", rule));
+    }
+    Ok(first.unwrap_or(TokenFilter::All))
+}
+
+pub(crate) fn parse_type(field: &'static str, text: &str) -> Result<TokenType, Problem> {
+    TokenType::parse(text).ok_or_else(|| invalid(field, "is not a type of token"))
+}
+
+pub(crate) fn parse_container(field: &'static str, text: &str) -> Result<Container, Problem> {
+    Container::parse(text).map_err(|rule| invalid(field, rule))
+}
+
+pub(crate) fn parse_cursor(text: &str) -> Result<Sealed, Problem> {
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok().filter(|_| text.len() <= CURSOR_CHARS_MAX);
+    let rule = "must be the next of an earlier page of the same list";
+    bytes.map(Sealed::from_stored).ok_or_else(|| invalid("start", rule))
+}
+
+/// By page number.
+pub(crate) fn parse_v1(query: &Query<'_>) -> Result<NumberedAsked, Problem> {
+    let named: Vec<_> = query.all("id").chain(query.all("ids")).collect();
+    if named.len() > IDS_MAX {
+        return Err(invalid("id", "must be at most 1000"));
+    }
+    // A text that cannot be an id is no token's.
+    let mut ids: Vec<_> = named.iter().filter_map(|it| TokenId::parse(it).ok()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let ids = (!named.is_empty()).then_some(ids);
+    let mut metadata: Vec<(String, String)> = Vec::new();
+    for (name, value) in query.metadata()? {
+        // Of one name the first counts.
+        if !metadata.iter().any(|(it, _)| it.to_lowercase() == name.to_lowercase()) {
+            metadata.push((name, value));
+        }
+    }
+    Ok(NumberedAsked { ids, data: None, metadata, page: query.page()? })
+}
+
+#[derive(Serialize)]
+struct CursorPagination {
+    page_size: usize,
+    /// Null on the last page: a client's iterator looks for that.
+    next: Option<String>,
+}
+
+pub(crate) fn listed(page: CursorPage) -> Response {
+    let next = page.next.map(|it| URL_SAFE_NO_PAD.encode(it.as_bytes()));
+    let pagination = CursorPagination { page_size: page.size, next };
+    answer::json(200, tokens(&pagination, page.tokens))
+}
+
+pub(crate) fn listed_v1(page: Page<TokenView>) -> Response {
+    answer::json(200, tokens(&pagination(&page), page.items))
+}
+
+fn tokens(pagination: &impl Serialize, views: Vec<TokenView>) -> String {
+    let head = answer::render(200, pagination).body;
+    let each = |view: TokenView| {
+        let body = token::found(&view).body;
+        let (data, cvc) = answer::shown(view);
+        answer::with_data(body, data, cvc)
+    };
+    let tokens: Vec<_> = views.into_iter().map(each).collect();
+    format!("{{\"pagination\":{head},\"data\":[{}]}}", tokens.join(","))
+}
