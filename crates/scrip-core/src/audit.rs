@@ -30,6 +30,10 @@ operations! {
     GetToken "get_token";
     UpdateToken "update_token";
     DeleteToken "delete_token";
+    ListTokens "list_tokens";
+    ListTokensV1 "list_tokens_v1";
+    SearchTokens "search_tokens";
+    SearchTokensV1 "search_tokens_v1";
     CreateTenant "create_tenant";
     GetTenant "get_tenant";
     UpdateTenant "update_tenant";

@@ -1,7 +1,7 @@
 //! What every request goes through, in this order and nowhere else.
 //!
 //! Outside the router: trace id, preflight, trailing slash, panics, the headers of every answer.
-//! Inside a route: caller, permission, content type, idempotency, body, handler.
+//! Inside a route: caller, permission, deprecation, content type, idempotency, body, handler.
 
 use std::{net::SocketAddr, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -34,7 +34,7 @@ use crate::{
     http::{
         BodyKind, Route,
         authenticate::{authenticate, single},
-        cors,
+        cors, deprecation,
         idempotency::{self, Next},
         problem::Problem,
         trace::{self, TraceId},
@@ -129,7 +129,8 @@ pub(crate) async fn run(app: &Arc<App>, route: &'static Route, request: Request)
         // A client that is still writing would meet a closed connection, not the answer.
         drop(timeout(DISCARD_DEADLINE, discard(&mut body)).await);
     }
-    let response = answered.unwrap_or_else(|problem| problem.response(&trace));
+    let mut response = answered.unwrap_or_else(|problem| problem.response(&trace));
+    deprecation::mark(route.operation, head.uri.path(), response.headers_mut());
     let (operation, status) = (route.operation.as_str(), response.status().as_u16());
     let took_ms = app.vault.clock.now().unix_ms.saturating_sub(started.unix_ms);
     tracing::debug!(trace = &*trace.0, operation, status, took_ms, "answered");
@@ -148,6 +149,7 @@ async fn handle(
     let known_by = app.directory.load_full();
     let caller = authenticate(app, &head.headers, origin).await?;
     caller.meets(route.needs)?;
+    deprecation::admit(route.operation, &app.switched_off)?;
     check_content_type(route.body, &head.headers)?;
     let claim = match route.body {
         BodyKind::None => None,
