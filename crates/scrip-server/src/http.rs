@@ -170,8 +170,8 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         router = router.route(row.path, on(row.method, handler));
     }
     router
-        .fallback(async |request: Request| Problem::NoRoute.response(&trace::of(&request)))
+        .fallback(async |request: Request| pipeline::refuse(&Problem::NoRoute, request).await)
         .method_not_allowed_fallback(async |request: Request| {
-            Problem::MethodNotAllowed.response(&trace::of(&request))
+            pipeline::refuse(&Problem::MethodNotAllowed, request).await
         })
 }

@@ -119,6 +119,13 @@ fn without_trailing_slash(uri: &mut Uri) {
     }
 }
 
+/// A request that comes to no route.
+pub(crate) async fn refuse(problem: &Problem, request: Request) -> Response {
+    let trace = trace::of(&request);
+    discard(&mut request.into_body()).await;
+    problem.response(&trace)
+}
+
 /// One request at one route.
 pub(crate) async fn run(app: &Arc<App>, route: &'static Route, request: Request) -> Response {
     let trace = trace::of(&request);
@@ -126,8 +133,7 @@ pub(crate) async fn run(app: &Arc<App>, route: &'static Route, request: Request)
     let (mut head, mut body) = request.into_parts();
     let answered = handle(app, route, (&mut head, &mut body), &trace).await;
     if !body.is_end_stream() && !matches!(answered, Err(Problem::BodyTimeout)) {
-        // A client that is still writing would meet a closed connection, not the answer.
-        drop(timeout(DISCARD_DEADLINE, discard(&mut body)).await);
+        discard(&mut body).await;
     }
     let mut response = answered.unwrap_or_else(|problem| problem.response(&trace));
     deprecation::mark(route.operation, head.uri.path(), response.headers_mut());
@@ -269,11 +275,16 @@ async fn read_body(body: &mut Body, bytes_max: usize) -> Result<Bytes, Problem> 
     Ok(if whole.is_empty() { first } else { whole.into() })
 }
 
-pub(crate) const DISCARD_DEADLINE: Duration = Duration::from_secs(5);
+const DISCARD_DEADLINE: Duration = Duration::from_secs(5);
 const DISCARD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Reads what is left and keeps nothing of it, up to a bound.
-pub(crate) async fn discard(body: &mut Body) {
+/// Reads what is left and keeps nothing of it, up to a bound: a client that is still writing would
+/// meet a closed connection, not the answer.
+async fn discard(body: &mut Body) {
+    drop(timeout(DISCARD_DEADLINE, read_out(body)).await);
+}
+
+async fn read_out(body: &mut Body) {
     let mut bytes = 0_usize;
     while let Some(Ok(frame)) = body.frame().await {
         bytes = bytes.saturating_add(frame.data_ref().map_or(0, Bytes::len));
