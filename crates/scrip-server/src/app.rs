@@ -9,7 +9,7 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use scrip_core::{Vault, directory::Directory, error::Error};
+use scrip_core::{Vault, audit::Operation, directory::Directory, error::Error};
 use scrip_seal::{KeySource, Pepper};
 use tokio::sync::{Mutex, Semaphore};
 
@@ -24,6 +24,8 @@ pub struct App {
     /// Whoever replaces the directory, so that an older one never takes the place of a newer.
     reloading: Mutex<()>,
     pub limits: Limits,
+    /// Deprecated operations that the operator wants no more. Others cannot be switched off.
+    pub switched_off: Vec<Operation>,
     /// Room for large bodies in flight, in KiB.
     pub body_room: Semaphore,
     /// How many are open now.
@@ -62,6 +64,7 @@ impl App {
             source: OnceLock::new(),
             reloading: Mutex::default(),
             limits: Limits::default(),
+            switched_off: Vec::new(),
             body_room: Semaphore::new(LARGE_BODIES_KIB),
             connections: AtomicUsize::new(0),
             stale: AtomicBool::new(false),

@@ -16,8 +16,8 @@ use std::{
 use scrip_seal::Secret;
 
 pub(crate) use crate::config::{
-    table::{Log, Server, Settings, Tls},
-    value::{LockMemory, LogFormat},
+    table::{Deprecated, Log, Server, Settings, Tls},
+    value::{LockMemory, LogFormat, Switch},
 };
 use crate::config::{
     table::{SETTINGS, Setting},
@@ -232,6 +232,12 @@ fn contradictions(settings: &Settings) -> Vec<String> {
     found
 }
 
+/// Every setting by its path, and its variable.
+#[cfg(test)]
+pub(crate) fn setting_names() -> impl Iterator<Item = (String, String)> {
+    SETTINGS.iter().map(|it| (it.path(), it.variable()))
+}
+
 /// One value of its text, or what is wrong with it.
 fn parse<T: Value>((text, place): (String, String), broken: &mut Vec<String>) -> Option<T> {
     T::parse(&text).map_err(|rule| broken.push(format!("{place}: {rule}"))).ok()
@@ -273,6 +279,15 @@ mod tests {
         refused("[sever]\nlisten = 1", "scrip.toml:1:2: sever: is not a section");
         refused("listen = 1", "scrip.toml:1:1: listen: is not a section");
         refused("server = 1", "scrip.toml:1:10: server: must be a section");
+        refused(
+            "[deprecated]\nlist_tokens_v1 = \"no\"",
+            "2:18: deprecated.list_tokens_v1: must be on or",
+        );
+        refused(
+            "[deprecated]\nlist_tokens_v1 = false",
+            "2:18: deprecated.list_tokens_v1: must be te",
+        );
+        refused("[deprecated]\nlist_tokens = \"off\"", "2:1: deprecated.list_tokens: is not a set");
         refused("[log]\nformat = \"xml\"", "scrip.toml:2:10: log.format: must be auto, json or");
         refused("[log]\nfilter = \"a=b=c\"", "log.filter: must be a filter such as info");
         refused("[server]\nlisten = \"::1", "scrip.toml:2:");

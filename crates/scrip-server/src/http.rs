@@ -4,6 +4,7 @@ pub(crate) mod api_keys;
 pub(crate) mod applications;
 pub(crate) mod authenticate;
 pub(crate) mod cors;
+pub(crate) mod deprecation;
 pub(crate) mod idempotency;
 pub(crate) mod permissions;
 pub(crate) mod pipeline;
@@ -93,7 +94,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(Operation::GetApplication, MethodFilter::GET, "/applications/{id}", may(Permission::ApplicationRead), (None, applications::get)),
     route(Operation::UpdateApplication, MethodFilter::PUT, "/applications/{id}", may(Permission::ApplicationUpdate), (Json, applications::update)),
     route(Operation::DeleteApplication, MethodFilter::DELETE, "/applications/{id}", may(Permission::ApplicationDelete), (None, applications::delete)),
-    route(Operation::RegenerateApplicationKey, MethodFilter::POST, "/applications/{id}/regenerate", ANY_KEY, (None, applications::regenerate)),
+    route(Operation::RegenerateApplicationKey, MethodFilter::POST, "/applications/{id}/regenerate", ANY_KEY, (None, deprecation::removed)),
     route(Operation::CreateApiKey, MethodFilter::POST, "/applications/{id}/keys", may(Permission::KeysCreate), (Unread, api_keys::create)),
     route(Operation::ListApiKeys, MethodFilter::GET, "/applications/{id}/keys", may(Permission::KeysRead), (None, api_keys::list)),
     route(Operation::GetApiKey, MethodFilter::GET, "/applications/{id}/keys/{key_id}", may(Permission::KeysRead), (None, api_keys::get)),
@@ -176,8 +177,8 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         router = router.route(row.path, on(row.method, handler));
     }
     router
-        .fallback(async |request: Request| Problem::NoRoute.response(&trace::of(&request)))
+        .fallback(async |request: Request| pipeline::refuse(&Problem::NoRoute, request).await)
         .method_not_allowed_fallback(async |request: Request| {
-            Problem::MethodNotAllowed.response(&trace::of(&request))
+            pipeline::refuse(&Problem::MethodNotAllowed, request).await
         })
 }

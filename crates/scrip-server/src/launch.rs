@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::Context;
 use nix::sys::socket::{Backlog, listen};
+use scrip_core::audit::Operation;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -17,7 +18,7 @@ use tokio::{
 
 use crate::{
     app::{App, Limits},
-    config::{Environment, Server, Settings, Tls},
+    config::{Deprecated, Environment, Server, Settings, Switch, Tls},
     control::Control,
     process::{self, Memory},
     sealed,
@@ -95,6 +96,7 @@ async fn run(
     let url = format!("{scheme}://{}", tcp.local_addr()?);
     let mut app = App::sealed(settings.open_vault(memory)?);
     app.limits = limits(&settings.server);
+    app.switched_off = switched_off(&settings.deprecated);
     let app = Arc::new(app);
     reload_certificates(tls.as_ref(), &settings.tls)?;
     let folder = &settings.storage.data_dir;
@@ -122,6 +124,15 @@ fn limits(server: &Server) -> Limits {
         connections_max: server.connections_max.get(),
         drain_deadline: server.drain_deadline_seconds.seconds(),
     }
+}
+
+fn switched_off(settings: &Deprecated) -> Vec<Operation> {
+    // Taken apart, so that a new setting cannot be forgotten here.
+    let Deprecated { list_tokens_v1, search_tokens_v1 } = settings;
+    let switches =
+        [(list_tokens_v1, Operation::ListTokensV1), (search_tokens_v1, Operation::SearchTokensV1)];
+    let off = switches.into_iter().filter(|(switch, _)| **switch == Switch::Off);
+    off.map(|(_, operation)| operation).collect()
 }
 
 fn certificates(tls: &Tls) -> anyhow::Result<Option<Arc<Certificates>>> {
@@ -157,4 +168,24 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
         }
         tracing::info!("stopping");
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_switch_turns_off_its_own_operation() {
+        let off = |names: &[&'static str]| {
+            let flags: Vec<_> = names.iter().map(|it| (*it, "off".to_owned())).collect();
+            let settings = Settings::without_file(&flags, &Environment::default()).unwrap();
+            let off = switched_off(&settings.deprecated);
+            off.into_iter().map(|it| format!("deprecated.{}", it.as_str())).collect::<Vec<_>>()
+        };
+        let (list, search) = ("deprecated.list_tokens_v1", "deprecated.search_tokens_v1");
+        assert!(off(&[]).is_empty());
+        assert_eq!(off(&[list]), [list]);
+        assert_eq!(off(&[search]), [search]);
+        assert_eq!(off(&[list, search]), [list, search]);
+    }
 }

@@ -5,17 +5,12 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use axum::{Router, extract::Request, routing::get};
 use scrip_core::directory::Directory;
 use scrip_seal::KeySource;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::{
     app::App,
     data::explain,
-    http::{
-        pipeline::{DISCARD_DEADLINE, discard},
-        probes,
-        problem::Problem,
-        trace,
-    },
+    http::{pipeline, probes, problem::Problem},
 };
 
 const PAUSE_FIRST: Duration = Duration::from_millis(250);
@@ -23,12 +18,7 @@ const PAUSE_MOST: Duration = Duration::from_secs(5);
 
 /// The process answers that it lives; every other path, known or not, is 503.
 pub(crate) fn router() -> Router {
-    let sealed = async |request: Request| {
-        let trace = trace::of(&request);
-        // A client that is still writing would meet a closed connection, not the answer.
-        drop(timeout(DISCARD_DEADLINE, discard(&mut request.into_body())).await);
-        Problem::Sealed.response(&trace)
-    };
+    let sealed = async |request: Request| pipeline::refuse(&Problem::Sealed, request).await;
     Router::new()
         .route("/healthz", get(probes::healthz))
         .fallback(sealed)

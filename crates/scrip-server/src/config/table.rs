@@ -6,7 +6,7 @@ use scrip_seal::Secret;
 
 use crate::config::{
     Effective, parse,
-    value::{Form, LockMemory, LogFilter, LogFormat, Value, Within},
+    value::{Form, LockMemory, LogFilter, LogFormat, Switch, Value, Within},
 };
 
 /// One row of the table.
@@ -122,6 +122,12 @@ settings! {
     keys: Keys {
         /// The root key; empty for `root.key` in the data directory.
         root_key_file: Option<PathBuf> = "",
+    }
+    deprecated: Deprecated {
+        /// GET /tokens, whose place GET /v2/tokens has taken: on, or off (410).
+        list_tokens_v1: Switch = "on",
+        /// POST /tokens/search, whose place POST /v2/tokens/search has taken: on, or off (410).
+        search_tokens_v1: Switch = "on",
     }
     log: Log {
         /// How to write the log: auto (text on a terminal, else json), json, text.

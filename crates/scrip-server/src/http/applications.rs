@@ -88,12 +88,6 @@ pub(crate) fn delete(asked: Asked) -> Handling {
     })
 }
 
-pub(crate) fn regenerate(_asked: Asked) -> Handling {
-    let instead = "keys are no longer regenerated: create another key at \
-                   /applications/{id}/keys, and delete the old one when nobody uses it";
-    Box::pin(std::future::ready(Err(Problem::Gone(instead))))
-}
-
 /// A text that cannot be an id is no application's.
 pub(crate) fn path_id(text: &str) -> Result<ApplicationId, Problem> {
     ApplicationId::parse(text).ok_or(Problem::Failed(Error::NotFound))

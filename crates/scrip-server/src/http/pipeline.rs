@@ -1,7 +1,7 @@
 //! What every request goes through, in this order and nowhere else.
 //!
 //! Outside the router: trace id, preflight, trailing slash, panics, the headers of every answer.
-//! Inside a route: caller, permission, content type, idempotency, body, handler.
+//! Inside a route: caller, permission, deprecation, content type, idempotency, body, handler.
 
 use std::{net::SocketAddr, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -34,7 +34,7 @@ use crate::{
     http::{
         BodyKind, Route,
         authenticate::{authenticate, single},
-        cors,
+        cors, deprecation,
         idempotency::{self, Next},
         problem::Problem,
         trace::{self, TraceId},
@@ -119,6 +119,13 @@ fn without_trailing_slash(uri: &mut Uri) {
     }
 }
 
+/// A request that comes to no route.
+pub(crate) async fn refuse(problem: &Problem, request: Request) -> Response {
+    let trace = trace::of(&request);
+    discard(&mut request.into_body()).await;
+    problem.response(&trace)
+}
+
 /// One request at one route.
 pub(crate) async fn run(app: &Arc<App>, route: &'static Route, request: Request) -> Response {
     let trace = trace::of(&request);
@@ -126,10 +133,10 @@ pub(crate) async fn run(app: &Arc<App>, route: &'static Route, request: Request)
     let (mut head, mut body) = request.into_parts();
     let answered = handle(app, route, (&mut head, &mut body), &trace).await;
     if !body.is_end_stream() && !matches!(answered, Err(Problem::BodyTimeout)) {
-        // A client that is still writing would meet a closed connection, not the answer.
-        drop(timeout(DISCARD_DEADLINE, discard(&mut body)).await);
+        discard(&mut body).await;
     }
-    let response = answered.unwrap_or_else(|problem| problem.response(&trace));
+    let mut response = answered.unwrap_or_else(|problem| problem.response(&trace));
+    deprecation::mark(route.operation, head.uri.path(), response.headers_mut());
     let (operation, status) = (route.operation.as_str(), response.status().as_u16());
     let took_ms = app.vault.clock.now().unix_ms.saturating_sub(started.unix_ms);
     tracing::debug!(trace = &*trace.0, operation, status, took_ms, "answered");
@@ -148,6 +155,7 @@ async fn handle(
     let known_by = app.directory.load_full();
     let caller = authenticate(app, &head.headers, origin).await?;
     caller.meets(route.needs)?;
+    deprecation::admit(route.operation, &app.switched_off)?;
     check_content_type(route.body, &head.headers)?;
     let claim = match route.body {
         BodyKind::None | BodyKind::Question => None,
@@ -267,11 +275,16 @@ async fn read_body(body: &mut Body, bytes_max: usize) -> Result<Bytes, Problem> 
     Ok(if whole.is_empty() { first } else { whole.into() })
 }
 
-pub(crate) const DISCARD_DEADLINE: Duration = Duration::from_secs(5);
+const DISCARD_DEADLINE: Duration = Duration::from_secs(5);
 const DISCARD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Reads what is left and keeps nothing of it, up to a bound.
-pub(crate) async fn discard(body: &mut Body) {
+/// Reads what is left and keeps nothing of it, up to a bound: a client that is still writing would
+/// meet a closed connection, not the answer.
+async fn discard(body: &mut Body) {
+    drop(timeout(DISCARD_DEADLINE, read_out(body)).await);
+}
+
+async fn read_out(body: &mut Body) {
     let mut bytes = 0_usize;
     while let Some(Ok(frame)) = body.frame().await {
         bytes = bytes.saturating_add(frame.data_ref().map_or(0, Bytes::len));

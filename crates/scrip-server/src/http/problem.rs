@@ -10,7 +10,7 @@ use hyper::{
 use scrip_core::error::{Error, FieldError};
 use serde::Serialize;
 
-use crate::http::trace::TraceId;
+use crate::http::{deprecation::Deprecated, trace::TraceId};
 
 /// What can go wrong at the edge, and behind it.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ pub(crate) enum Problem {
     /// A header that decides about security was sent more than once, or is not text.
     BadHeader(&'static str),
     UnsupportedMediaType(&'static str),
-    /// It was here once: what to use instead.
-    Gone(&'static str),
+    /// It was here once, or is switched off.
+    Gone(&'static Deprecated),
     TooLarge,
     BodyTimeout,
     /// Not JSON, or JSON that is not read: the rule and where.
@@ -82,7 +82,7 @@ impl Problem {
             Self::Unauthorized => "the BT-API-KEY header has no key that is known here".to_owned(),
             Self::BadHeader(name) => format!("the {name} header must be sent once, as plain text"),
             Self::UnsupportedMediaType(wanted) => format!("the content type must be {wanted}"),
-            Self::Gone(instead) => (*instead).to_owned(),
+            Self::Gone(it) => it.gone(),
             Self::TooLarge => "the body is larger than this server accepts".to_owned(),
             Self::BodyTimeout => "the body did not arrive in time".to_owned(),
             Self::Malformed(rule) => rule.clone(),

@@ -88,6 +88,24 @@ fn a_deleted_tenant_takes_no_token() {
     assert_eq!(held.release(), 401);
 }
 
+/// A client that is still writing gets its answer, and can ask again.
+#[test]
+fn a_path_that_is_not_there_takes_its_body() {
+    for (line, status) in [("POST /nowhere", 404), ("PUT /tokens/x", 405), ("POST /healthz", 405)] {
+        let mut stream = TcpStream::connect(SHARED.address).unwrap();
+        let head = format!("{line} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        // Long enough to be answered by a server that does not wait for the body.
+        std::thread::sleep(Duration::from_millis(200));
+        let next = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        stream.write_all(format!("{{}}{next}").as_bytes()).unwrap();
+        let mut answers = String::new();
+        stream.read_to_string(&mut answers).unwrap();
+        assert!(answers.starts_with(&format!("HTTP/1.1 {status}")), "{line}: {answers}");
+        assert!(answers.contains("HTTP/1.1 200"), "{line}: {answers}");
+    }
+}
+
 #[test]
 fn many_mistakes_cost_no_more_than_one() {
     let keys = SHARED.tenant(Settings::default());

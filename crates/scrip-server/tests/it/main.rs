@@ -17,6 +17,7 @@ mod coverage;
 mod create_token;
 mod deduplication;
 mod delete_token;
+mod deprecations;
 mod expressions;
 mod get_token;
 mod idempotency;

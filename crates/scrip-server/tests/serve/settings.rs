@@ -109,3 +109,16 @@ fn shells_are_taught() {
         assert!(String::from_utf8_lossy(&output.stdout).contains("scrip"), "{shell}");
     }
 }
+
+#[test]
+fn a_switch_is_on_or_off() {
+    let house = House::new().set("SCRIP_DEPRECATED_LIST_TOKENS_V1", "false");
+    let expected = "SCRIP_DEPRECATED_LIST_TOKENS_V1: must be on or off";
+    house.refused(&["serve"], expected);
+    house.refused(&["config", "check"], expected);
+    let house = House::new().set("SCRIP_DEPRECATED_SEARCH_TOKENS_V1", "off");
+    let output = house.run(&["config", "check"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("deprecated.search_tokens_v1      = \"off\""), "{said}");
+    assert!(said.contains("deprecated.list_tokens_v1        = \"on\""), "{said}");
+}
