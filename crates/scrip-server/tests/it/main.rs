@@ -22,6 +22,7 @@ mod get_token;
 mod idempotency;
 mod late_bodies;
 mod list_applications;
+mod list_connection_formulas;
 mod permissions;
 mod pipeline;
 mod replays;
