@@ -5,7 +5,7 @@
 // Currencies: the presentment currencies of docs.stripe.com/currencies, from a client library that
 // repeats them, without codes that ISO has withdrawn (ANG, STD).
 // Countries: stripe.com/global without those that a partner serves (known; read again in part:
-// Active Merchant, gateways/stripe.rb).
+// Active Merchant, gateways/stripe_payment_intents.rb).
 // Features: docs.stripe.com, import of 3D Secure results; zero: Hyperswitch,
 // config/development.toml. Capture and refund of an amount, and cancel, are known, not read again.
 

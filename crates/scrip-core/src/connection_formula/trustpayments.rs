@@ -6,8 +6,9 @@
 // Currencies: docs.paylands.com: at least these two. No list of Trust Payments' own was found: it
 // depends on the acquirer.
 // Countries: yaypay.helpjuice.com, local card acceptance; the Channel Islands are GG and JE.
-// Features: docs.trustpayments.com, knowledge base: updates (settle later, less, or not at all),
-// refunds, account checks, using your own MPI.
+// Features: docs.trustpayments.com, knowledge base: updates of a transaction, refunds, account
+// checks, using your own MPI. That an update settles later, less or not at all is known, not read
+// again.
 
 use super::{Features, Field, Formula};
 
