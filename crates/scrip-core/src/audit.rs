@@ -55,6 +55,7 @@ operations! {
     ListPermissions "list_permissions";
     CreateAccessSession "create_access_session";
     AuthorizeAccessSession "authorize_access_session";
+    ListConnectionFormulas "list_connection_formulas";
 }
 
 /// Committed in the transaction of what it records. The entity is what the transaction touched,

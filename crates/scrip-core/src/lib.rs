@@ -14,6 +14,7 @@ pub mod caller;
 pub mod card;
 mod change;
 mod compiled;
+pub mod connection_formula;
 pub mod container;
 mod cursor;
 pub mod cursor_page;

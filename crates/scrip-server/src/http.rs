@@ -3,6 +3,7 @@
 pub(crate) mod api_keys;
 pub(crate) mod applications;
 pub(crate) mod authenticate;
+pub(crate) mod connection_formulas;
 pub(crate) mod cors;
 pub(crate) mod deprecation;
 pub(crate) mod idempotency;
@@ -103,6 +104,11 @@ pub(crate) const ROUTES: &[Route] = &[
 
     route(Operation::CreateAccessSession, MethodFilter::POST, "/sessions", PUBLIC, (None, sessions::create)),
     route(Operation::AuthorizeAccessSession, MethodFilter::POST, "/sessions/authorize", PRIVATE, (Json, sessions::authorize)),
+
+    route(Operation::ListConnectionFormulas, MethodFilter::GET, "/orchestration/connection_formulas", may(Permission::ConnectionFormulas), (None, connection_formulas::list)),
+    route(Operation::ListConnectionFormulas, MethodFilter::POST, "/orchestration/connection_formulas", may(Permission::ConnectionFormulas), (None, connection_formulas::list)),
+    route(Operation::ListConnectionFormulas, MethodFilter::GET, "/orchestration/connection/formulas", may(Permission::ConnectionFormulas), (None, connection_formulas::list)),
+    route(Operation::ListConnectionFormulas, MethodFilter::POST, "/orchestration/connection/formulas", may(Permission::ConnectionFormulas), (None, connection_formulas::list)),
 ];
 
 /// What a test or a document may know of a row.

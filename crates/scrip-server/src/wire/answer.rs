@@ -14,8 +14,8 @@ use scrip_core::{
 };
 use serde::Serialize;
 
-pub(crate) fn json(status: u16, body: String) -> Response {
-    let mut response = Response::new(Body::from(body));
+pub(crate) fn json(status: u16, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     let form = HeaderValue::from_static("application/json; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, form);

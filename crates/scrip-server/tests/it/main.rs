@@ -23,6 +23,7 @@ mod get_token;
 mod idempotency;
 mod late_bodies;
 mod list_applications;
+mod list_connection_formulas;
 mod list_tokens;
 mod permissions;
 mod pipeline;

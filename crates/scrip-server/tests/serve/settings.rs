@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::house::House;
+use crate::house::{House, Running, eventually};
 
 #[test]
 fn what_is_wrong_in_the_file_is_named_with_its_place() {
@@ -121,4 +121,32 @@ fn a_switch_is_on_or_off() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("deprecated.search_tokens_v1      = \"off\""), "{said}");
     assert!(said.contains("deprecated.list_tokens_v1        = \"on\""), "{said}");
+}
+
+/// By the environment and by the file, through the real program.
+#[test]
+fn a_deprecated_operation_is_switched_off() {
+    let ask = |server: &Running, path: &str, key: &str| {
+        let config = ureq::Agent::config_builder().http_status_as_error(false).build();
+        let agent: ureq::Agent = config.into();
+        let asked = agent.get(format!("{}{path}", server.url)).header("BT-API-KEY", key).call();
+        asked.expect("an answer").status().as_u16()
+    };
+    let (house, key) = House::with_key();
+    let opened = |house: &House| {
+        let server = house.serve();
+        assert!(eventually(|| server.status("/readyz") == 200), "{}", house.log());
+        server
+    };
+    let server = opened(&house);
+    assert_eq!(ask(&server, "/tokens", &key), 200);
+    drop(server);
+    fs::write(house.path("scrip.toml"), "[deprecated]\nlist_tokens_v1 = \"off\"\n").unwrap();
+    let server = opened(&house);
+    assert_eq!(ask(&server, "/tokens", &key), 410);
+    assert_eq!(ask(&server, "/tokens", "nobodys"), 401);
+    assert_eq!(ask(&server, "/v2/tokens", &key), 200);
+    drop(server);
+    let house = house.set("SCRIP_DEPRECATED_LIST_TOKENS_V1", "on");
+    assert_eq!(ask(&opened(&house), "/tokens", &key), 200);
 }
