@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::{
     expressions::Cost,
     figures::Figures,
-    rounds::{Results, Round},
+    rounds::{Million, Results, Round},
 };
 
 /// Shown at once: a whole run takes minutes.
@@ -93,7 +93,11 @@ fn all_figures(results: &Results) -> Vec<&Figures> {
         all.push(bare_after);
     }
     all.push(&results.keyed);
-    all.extend(results.million.iter().flat_map(|it| [&it.creates, &it.reads]));
+    all.extend(&results.indexed);
+    if let Some(million) = &results.million {
+        all.extend([&million.creates, &million.reads]);
+        all.extend(&million.pages);
+    }
     all
 }
 
@@ -151,6 +155,14 @@ fn aims(results: &Results) -> Vec<Aim> {
     if let Some(Round { raw: Some(raw), scrip, .. }) = results.creates.first() {
         let of_raw = f64::from(scrip.p50_us) / mean(raw, |it| f64::from(it.p50_us));
         aims.push(aim("create p50@1 of raw single commit p50", Bound::AtMost(2.0), of_raw, "x"));
+    }
+    let [plain, indexed, again] = &results.indexed;
+    let cost = f64::midpoint(plain.per_second, again.per_second) / indexed.per_second;
+    aims.push(aim("create with four indexes of without", Bound::AtMost(2.0), cost, "x"));
+    if let Some(Million { pages: [before, subject, after], .. }) = &results.million {
+        let small = f64::midpoint(f64::from(before.p50_us), f64::from(after.p50_us));
+        let of_small = f64::from(subject.p50_us) / small;
+        aims.push(aim("page at 1,000,000 of one at 10,000", Bound::AtMost(2.0), of_small, "x"));
     }
     if let Some(best) = results.cold_starts.first() {
         let name = "first answer, best of 5";

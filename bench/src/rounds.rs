@@ -13,7 +13,7 @@ use crate::{
     process::{Server, anonymous_mb, cold_start},
     raw::Raw,
     report::note,
-    script::{Creates, IdText, Idempotency, Reads},
+    script::{Besides, Creates, IdText, Pages, Reads},
 };
 
 const CONNECTIONS: [usize; 3] = [1, 16, 64];
@@ -21,6 +21,9 @@ const CONNECTIONS_MOST: usize = 64;
 /// As many as there are connections at most: what a full group of creates would be.
 const GROUP: u32 = 64;
 const COLD_STARTS: usize = 5;
+/// How many tokens a vault has that is small.
+const SMALL: u32 = 10_000;
+const PAGE_CONNECTIONS: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -44,6 +47,8 @@ pub(crate) struct Results {
     pub(crate) creates: Vec<Round>,
     pub(crate) reads: Vec<Round>,
     pub(crate) keyed: Figures,
+    /// Without search indexes, with four, and without again.
+    pub(crate) indexed: [Figures; 3],
     pub(crate) anonymous_mb: f64,
     pub(crate) tokens: usize,
     pub(crate) million: Option<Million>,
@@ -56,6 +61,8 @@ pub(crate) struct Million {
     pub(crate) creates: Figures,
     pub(crate) reads: Figures,
     pub(crate) anonymous_mb: f64,
+    /// Pages of a small vault, of this one, and of the small one again.
+    pub(crate) pages: [Figures; 3],
 }
 
 struct Bench {
@@ -84,10 +91,16 @@ pub(crate) async fn run(plan: &Plan) -> anyhow::Result<Results> {
         creates.push(bench.creates(connections).await?);
         reads.push(bench.reads(connections).await?);
     }
-    let keyed = bench.create("create, keyed", CONNECTIONS_MOST, Idempotency::Keyed).await?;
+    let keyed = bench.create("create, keyed", CONNECTIONS_MOST, Besides::IdempotencyKey).await?;
+    let most = CONNECTIONS_MOST;
+    let indexed = [
+        bench.create("create", most, Besides::Nothing).await?,
+        bench.create("create, four indexes", most, Besides::FourIndexes).await?,
+        bench.create("create", most, Besides::Nothing).await?,
+    ];
     let (tokens, anonymous) = (bench.ids.len(), anonymous_mb(bench.scrip.pid())?);
     let million = match plan.tokens_max {
-        Some(count) => Some(bench.fill(count).await?),
+        Some(count) => Some(bench.fill(plan, count).await?),
         None => None,
     };
     bench.scrip.stop()?;
@@ -96,14 +109,23 @@ pub(crate) async fn run(plan: &Plan) -> anyhow::Result<Results> {
         cold_starts.push(cold_start(&plan.scrip, &data)?);
     }
     cold_starts.sort_unstable();
-    Ok(Results { creates, reads, keyed, anonymous_mb: anonymous, tokens, million, cold_starts })
+    Ok(Results {
+        creates,
+        reads,
+        keyed,
+        indexed,
+        anonymous_mb: anonymous,
+        tokens,
+        million,
+        cold_starts,
+    })
 }
 
 impl Bench {
     async fn creates(&mut self, connections: usize) -> anyhow::Result<Round> {
         let bare_before = self.bare_post(connections).await?;
         let raw_before = self.raw(connections)?;
-        let scrip = self.create("create", connections, Idempotency::None).await?;
+        let scrip = self.create("create", connections, Besides::Nothing).await?;
         let raw_after = self.raw(connections)?;
         let bare_after = self.bare_post(connections).await?;
         let raw = raw_before.zip(raw_after).map(|(before, after)| [before, after]);
@@ -131,7 +153,7 @@ impl Bench {
     }
 
     async fn bare_post(&self, connections: usize) -> anyhow::Result<Figures> {
-        let scripts = self.create_scripts(&self.bare, connections, Idempotency::None)?;
+        let scripts = self.create_scripts(&self.bare, connections, Besides::Nothing)?;
         let (figures, _) = load::run(self.load("bare POST", &self.bare, 201), scripts).await?;
         note(&figures)?;
         Ok(figures)
@@ -149,19 +171,19 @@ impl Bench {
         &mut self,
         name: &'static str,
         connections: usize,
-        idempotency: Idempotency,
+        besides: Besides,
     ) -> anyhow::Result<Figures> {
         let load = self.load(name, &self.scrip, 201);
-        self.create_by(load, connections, idempotency).await
+        self.create_by(load, connections, besides).await
     }
 
     async fn create_by(
         &mut self,
         load: Load,
         connections: usize,
-        idempotency: Idempotency,
+        besides: Besides,
     ) -> anyhow::Result<Figures> {
-        let scripts = self.create_scripts(&self.scrip, connections, idempotency)?;
+        let scripts = self.create_scripts(&self.scrip, connections, besides)?;
         let (figures, scripts) = load::run(load, scripts).await?;
         Arc::make_mut(&mut self.ids).extend(scripts.into_iter().flat_map(|it| it.ids));
         note(&figures)?;
@@ -175,13 +197,35 @@ impl Bench {
         Ok(figures)
     }
 
-    async fn fill(&mut self, tokens_max: u32) -> anyhow::Result<Million> {
+    async fn fill(&mut self, plan: &Plan, tokens_max: u32) -> anyhow::Result<Million> {
         let there = u32::try_from(self.ids.len()).unwrap_or(u32::MAX);
         let until = Until::Count(tokens_max.saturating_sub(there));
         let load = Load { until, ..self.load("create up to 1M", &self.scrip, 201) };
-        let creates = self.create_by(load, CONNECTIONS_MOST, Idempotency::None).await?;
+        let creates = self.create_by(load, CONNECTIONS_MOST, Besides::Nothing).await?;
         let reads = self.read("read from 1M", CONNECTIONS_MOST).await?;
-        Ok(Million { creates, reads, anonymous_mb: anonymous_mb(self.scrip.pid())? })
+        let anonymous_mb = anonymous_mb(self.scrip.pid())?;
+        Ok(Million { creates, reads, anonymous_mb, pages: self.pages(plan).await? })
+    }
+
+    /// Beside a vault of ten thousand tokens.
+    async fn pages(&self, plan: &Plan) -> anyhow::Result<[Figures; 3]> {
+        let data = plan.folder.join("small");
+        std::fs::create_dir(&data)?;
+        let small = Server::scrip(&plan.scrip, &data)?;
+        let until = Until::Count(SMALL);
+        let load = Load { until, ..self.load("create", &small, 201) };
+        load::run(load, self.create_scripts(&small, CONNECTIONS_MOST, Besides::Nothing)?).await?;
+        let turn = async |name, server: &Server| -> anyhow::Result<Figures> {
+            let scripts = (0..PAGE_CONNECTIONS).map(|_| Pages::new(&server.api_key)).collect();
+            let (figures, _) = load::run(self.load(name, server, 200), scripts).await?;
+            note(&figures)?;
+            Ok(figures)
+        };
+        let before = turn("page of 10,000", &small).await?;
+        let subject = turn("page of 1M", &self.scrip).await?;
+        let after = turn("page of 10,000", &small).await?;
+        small.stop()?;
+        Ok([before, subject, after])
     }
 
     fn load(&self, name: &'static str, server: &Server, status: u16) -> Load {
@@ -193,9 +237,9 @@ impl Bench {
         &self,
         server: &Server,
         connections: usize,
-        idempotency: Idempotency,
+        besides: Besides,
     ) -> anyhow::Result<Vec<Creates>> {
-        let script = |_| Creates::new(&server.api_key, idempotency, &self.serial);
+        let script = |_| Creates::new(&server.api_key, besides, &self.serial);
         (0..connections).map(script).collect()
     }
 }

@@ -35,25 +35,32 @@ pub(crate) struct Creates {
     pub(crate) ids: Vec<IdText>,
 }
 
+/// What a create asks for besides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Idempotency {
-    Keyed,
-    None,
+pub(crate) enum Besides {
+    Nothing,
+    IdempotencyKey,
+    FourIndexes,
 }
+
+/// All of them differ from card to card.
+const FOUR_INDEXES: &str = r#","search_indexes":["{{ data.number }}","{{ data.number | last4 }}",
+"{{ data.number | slice: 4, 12 }}","{{ data.number | reverse }}"]"#;
 
 impl Creates {
     pub(crate) fn new(
         api_key: &str,
-        idempotency: Idempotency,
+        besides: Besides,
         serial: &Arc<AtomicU64>,
     ) -> anyhow::Result<Self> {
         let body = format!(
             "{{\"type\":\"card\",\"data\":{{\"number\":\"{NUMBER_MARK}\",\
-             \"expiration_month\":12,\"expiration_year\":2030,\"cvc\":\"123\"}}}}"
+             \"expiration_month\":12,\"expiration_year\":2030,\"cvc\":\"123\"}}{}}}",
+            if besides == Besides::FourIndexes { FOUR_INDEXES } else { "" }
         );
-        let idempotency_header = match idempotency {
-            Idempotency::Keyed => format!("BT-IDEMPOTENCY-KEY: {ID_MARK}\r\n"),
-            Idempotency::None => String::new(),
+        let idempotency_header = match besides {
+            Besides::IdempotencyKey => format!("BT-IDEMPOTENCY-KEY: {ID_MARK}\r\n"),
+            Besides::Nothing | Besides::FourIndexes => String::new(),
         };
         let request = format!(
             "POST /tokens HTTP/1.1\r\nHost: bench\r\nBT-API-KEY: {api_key}\r\n\
@@ -126,6 +133,43 @@ impl Script for Reads {
     }
 }
 
+/// Turns the pages of a list, from the first to the last and again.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    api_key: String,
+    request: Vec<u8>,
+}
+
+impl Pages {
+    pub(crate) fn new(api_key: &str) -> Self {
+        let mut pages = Self { api_key: api_key.to_owned(), request: Vec::new() };
+        pages.ask("");
+        pages
+    }
+
+    fn ask(&mut self, start: &str) {
+        let Self { api_key, .. } = self;
+        let list = "GET /v2/tokens?container=/pci/&size=20";
+        let head = format!(" HTTP/1.1\r\nHost: bench\r\nBT-API-KEY: {api_key}\r\n\r\n");
+        self.request = format!("{list}{start}{head}").into_bytes();
+    }
+}
+
+impl Script for Pages {
+    fn next(&mut self) -> &[u8] {
+        &self.request
+    }
+
+    fn answered(&mut self, body: &[u8]) -> anyhow::Result<()> {
+        let body = std::str::from_utf8(body)?;
+        let (_, rest) = body.split_once("\"next\":").context("an answer has no next")?;
+        let next = rest.strip_prefix('"').and_then(|it| it.split('"').next());
+        let start = next.map(|it| format!("&start={it}")).unwrap_or_default();
+        self.ask(&start);
+        Ok(())
+    }
+}
+
 fn find(text: &str, mark: &str) -> Option<Range<usize>> {
     text.find(mark).map(|start| start..start.saturating_add(mark.len()))
 }
@@ -165,7 +209,7 @@ fn ascii(digit: u64) -> u8 {
 mod tests {
     use std::sync::{Arc, atomic::AtomicU64};
 
-    use super::{Creates, Idempotency, Script, card_number};
+    use super::{Besides, Creates, Script, card_number};
 
     #[test]
     fn numbers_pass_luhn() {
@@ -178,7 +222,7 @@ mod tests {
     #[test]
     fn requests_are_whole() {
         let serial = Arc::new(AtomicU64::new(0));
-        let mut script = Creates::new("key", Idempotency::Keyed, &serial).unwrap();
+        let mut script = Creates::new("key", Besides::IdempotencyKey, &serial).unwrap();
         let text = String::from_utf8(script.next().to_vec()).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("Content-Length: {}", body.len())));
