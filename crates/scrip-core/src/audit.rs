@@ -30,6 +30,8 @@ operations! {
     GetToken "get_token";
     UpdateToken "update_token";
     DeleteToken "delete_token";
+    Tokenize "tokenize";
+    Detokenize "detokenize";
     CreateTenant "create_tenant";
     GetTenant "get_tenant";
     UpdateTenant "update_tenant";

@@ -12,8 +12,8 @@ use scrip_core::{
     id::TokenId,
     policy::{PolicyRecords, Signed},
     store::{
-        AskedAnswer, Beside, Changed, Claimed, DecidePolicy, DeleteToken, InsertToken, Inserted,
-        Store, StoreFuture, StoreStatus, StoredToken, UpdateToken, Updated,
+        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, Outcome, Store,
+        StoreFuture, StoreStatus, StoredToken, TokenBatch, TokenWrite,
     },
     time::Timestamp,
 };
@@ -83,25 +83,30 @@ struct Faulty {
 }
 
 impl Store for Faulty {
-    fn insert_token(&self, permit: Permit, mut insert: InsertToken) -> StoreFuture<'_, Inserted> {
+    /// Only what makes tokens is faulty.
+    fn write_tokens(&self, inquiry: Inquiry, mut batch: TokenBatch) -> StoreFuture<'_, Batched> {
         let inner = Arc::clone(&self.inner);
+        if !batch.writes.iter().all(|it| matches!(it, TokenWrite::Insert(_))) {
+            return self.inner.write_tokens(inquiry, batch);
+        }
         match self.fault {
             Fault::Late => (),
-            Fault::Forgetful => insert.render = None,
+            Fault::Forgetful => batch.render = None,
             Fault::Early => {
+                let claimed = batch.writes.iter().map(|_| Outcome::New).collect();
                 return Box::pin(async move {
                     drop(tokio::spawn(async move {
                         sleep(GAP).await;
-                        drop(inner.insert_token(permit, insert).await);
+                        drop(inner.write_tokens(inquiry, batch).await);
                     }));
-                    Ok(Inserted::New)
+                    Ok(Batched::Written(claimed))
                 });
             }
         }
         Box::pin(async move {
-            let inserted = inner.insert_token(permit, insert).await;
+            let written = inner.write_tokens(inquiry, batch).await;
             sleep(GAP).await;
-            inserted
+            written
         })
     }
 
@@ -114,8 +119,13 @@ impl Store for Faulty {
         self.inner.find_token(inquiry, id, now)
     }
 
-    fn update_token(&self, permit: Permit, update: UpdateToken) -> StoreFuture<'_, Updated> {
-        self.inner.update_token(permit, update)
+    fn find_tokens<'a>(
+        &'a self,
+        inquiry: Inquiry,
+        ids: &'a [TokenId],
+        now: Timestamp,
+    ) -> StoreFuture<'a, Vec<Option<StoredToken>>> {
+        self.inner.find_tokens(inquiry, ids, now)
     }
 
     fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {

@@ -4,16 +4,13 @@ use rusqlite::{Connection, ErrorCode, Params, named_params, params};
 use scrip_core::{
     cvc::CvcRecord,
     id::{TenantId, TokenId},
-    store::{
-        Changed, CvcChange, Deduplicate, DeleteToken, InsertToken, Inserted, StoreError,
-        StoredToken, TokenRecord, UpdateToken, Updated,
-    },
+    store::{Changed, CvcChange, Deduplicate, DeleteToken, StoreError, StoredToken, TokenRecord},
     time::Timestamp,
 };
 use scrip_seal::IndexDigest;
 
 use crate::sqlite::{
-    answers::{insert_answer, insert_audit},
+    answers::insert_audit,
     fault,
     row::{stored_token, token_columns},
 };
@@ -35,6 +32,19 @@ pub(super) fn find_token(
     first_token(connection, FIND_TOKEN, parameters)
 }
 
+/// Each where its id stands, all as of one instant.
+pub(super) fn find_tokens(
+    connection: &Connection,
+    tenant: TenantId,
+    ids: &[TokenId],
+    now: Timestamp,
+) -> Result<Vec<Option<StoredToken>>, StoreError> {
+    // Ends when dropped: there is nothing to commit.
+    let _snapshot = connection.unchecked_transaction().map_err(fault)?;
+    let find = |id| Ok(find_token(connection, tenant, id, now)?.map(|(_, token)| token));
+    ids.iter().map(find).collect()
+}
+
 const FIND_DUPLICATE: &str = concat!(
     "-- find_duplicate\nSELECT ",
     token_columns!(),
@@ -45,13 +55,13 @@ const FIND_DUPLICATE: &str = concat!(
 );
 
 /// The oldest live token that holds the same, itself aside.
-fn find_duplicate(
+pub(super) fn find_duplicate(
     connection: &Connection,
     tenant: TenantId,
     token: &TokenRecord,
     (deduplicate, now, own_id): (Deduplicate, Timestamp, &str),
 ) -> Result<Option<(i64, StoredToken)>, StoreError> {
-    let (Deduplicate::Yes, Some(fingerprint)) = (deduplicate, token.fingerprint) else {
+    let Some(fingerprint) = token.fingerprint.filter(|_| deduplicate != Deduplicate::No) else {
         return Ok(None);
     };
     let parameters = named_params! {
@@ -83,39 +93,8 @@ fn first_token(
     rows.next().map_err(fault)?.map(stored_token).transpose()
 }
 
-pub(super) fn insert_token(
-    connection: &Connection,
-    tenant: TenantId,
-    insert: InsertToken,
-) -> Result<Inserted, StoreError> {
-    let InsertToken { token: StoredToken { record, cvc }, indexes, deduplicate, audit, render } =
-        insert;
-    let now = audit.at;
-    check_tenant(connection, tenant)?;
-    let found = find_duplicate(connection, tenant, &record, (deduplicate, now, ""))?;
-    let (outcome, seq, id, word) = match found {
-        Some((seq, found)) => {
-            let id = found.record.id.clone();
-            (Inserted::Existing(Box::new(found)), seq, id, "deduplicated")
-        }
-        None => match insert_row(connection, tenant, &record, now)? {
-            None => return Ok(Inserted::IdTaken),
-            Some(seq) => {
-                insert_cvc(connection, seq, cvc.as_ref())?;
-                insert_indexes(connection, tenant, seq, &indexes)?;
-                (Inserted::New, seq, record.id, "created")
-            }
-        },
-    };
-    insert_audit(connection, tenant, &audit, id.as_str(), word)?;
-    if let Some(answer) = render.and_then(|it| it(&outcome)) {
-        insert_answer(connection, tenant, &answer, Some(seq))?;
-    }
-    Ok(outcome)
-}
-
 /// A request that began before its tenant was deleted must not write after.
-fn check_tenant(connection: &Connection, tenant: TenantId) -> Result<(), StoreError> {
+pub(super) fn check_tenant(connection: &Connection, tenant: TenantId) -> Result<(), StoreError> {
     const FIND_TENANT: &str = "-- find_tenant\nSELECT 1 FROM tenants WHERE id = ?1";
     let mut statement = connection.prepare_cached(FIND_TENANT).map_err(fault)?;
     if statement.exists([tenant.0.as_bytes()]).map_err(fault)? {
@@ -135,7 +114,7 @@ const DELETE_EXPIRED: &str = "
 DELETE FROM tokens WHERE tenant = :tenant AND id = :id AND expires_at <= :now";
 
 /// Nothing when a live token has the id. One that has expired gives it up.
-fn insert_row(
+pub(super) fn insert_row(
     connection: &Connection,
     tenant: TenantId,
     token: &TokenRecord,
@@ -157,8 +136,6 @@ fn insert_row(
             token.body.as_bytes(),
         ])
     };
-    let is_taken =
-        |error: &rusqlite::Error| error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation);
     match insert() {
         Ok(seq) => return Ok(Some(seq)),
         Err(error) if is_taken(&error) => (),
@@ -173,11 +150,16 @@ fn insert_row(
     insert().map(Some).map_err(fault)
 }
 
+/// Another row has what must be unique.
+pub(super) fn is_taken(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
+}
+
 const INSERT_CVC: &str = "
 -- insert_cvc
 INSERT OR REPLACE INTO cvcs (token, expires_at, sealed) VALUES (?1, ?2, ?3)";
 
-fn insert_cvc(
+pub(super) fn insert_cvc(
     connection: &Connection,
     seq: i64,
     cvc: Option<&CvcRecord>,
@@ -191,11 +173,25 @@ const DELETE_CVC: &str = "
 -- delete_cvc
 DELETE FROM cvcs WHERE token = :token";
 
+pub(super) fn change_cvc(
+    connection: &Connection,
+    seq: i64,
+    change: &CvcChange,
+) -> Result<(), StoreError> {
+    match change {
+        CvcChange::Keep => Ok(()),
+        CvcChange::Remove => {
+            execute(connection, DELETE_CVC, named_params! { ":token": seq }).map(drop)
+        }
+        CvcChange::Replace(cvc) => insert_cvc(connection, seq, Some(cvc)),
+    }
+}
+
 const INSERT_INDEX: &str = "
 -- insert_index
 INSERT INTO search_indexes (tenant, digest, token) VALUES (:tenant, :digest, :token)";
 
-fn insert_indexes(
+pub(super) fn insert_indexes(
     connection: &Connection,
     tenant: TenantId,
     seq: i64,
@@ -214,6 +210,16 @@ const DELETE_INDEXES: &str = "
 -- delete_indexes
 DELETE FROM search_indexes WHERE token = :token";
 
+pub(super) fn replace_indexes(
+    connection: &Connection,
+    tenant: TenantId,
+    seq: i64,
+    indexes: &[IndexDigest],
+) -> Result<(), StoreError> {
+    execute(connection, DELETE_INDEXES, named_params! { ":token": seq })?;
+    insert_indexes(connection, tenant, seq, indexes)
+}
+
 const UPDATE_TOKEN: &str = "
 -- update_token
 UPDATE tokens SET fingerprint = :fingerprint, containers = :containers,
@@ -221,44 +227,11 @@ UPDATE tokens SET fingerprint = :fingerprint, containers = :containers,
     expires_at = :expires_at, revision = :revision, body = :body
 WHERE seq = :seq";
 
-pub(super) fn update_token(
+pub(super) fn update_row(
     connection: &Connection,
-    tenant: TenantId,
-    update: UpdateToken,
-) -> Result<Updated, StoreError> {
-    let UpdateToken { token, cvc, indexes, deduplicate, audit, render } = update;
-    check_tenant(connection, tenant)?;
-    let current = find_token(connection, tenant, &token.id, audit.at)?;
-    let current = current.filter(|(_, it)| it.record.revision.saturating_add(1) == token.revision);
-    let Some((seq, _)) = current else { return Ok(Updated::Stale) };
-    let own_id = token.id.as_str();
-    let found = find_duplicate(connection, tenant, &token, (deduplicate, audit.at, own_id))?;
-    let (outcome, answered, word) = match found {
-        Some((found_seq, found)) => {
-            (Updated::Duplicate(Box::new(found)), found_seq, "deduplicated")
-        }
-        None => {
-            update_row(connection, seq, &token)?;
-            match cvc {
-                CvcChange::Keep => (),
-                CvcChange::Remove => {
-                    execute(connection, DELETE_CVC, named_params! { ":token": seq })?;
-                }
-                CvcChange::Replace(cvc) => insert_cvc(connection, seq, Some(&cvc))?,
-            }
-            execute(connection, DELETE_INDEXES, named_params! { ":token": seq })?;
-            insert_indexes(connection, tenant, seq, &indexes)?;
-            (Updated::Done, seq, "updated")
-        }
-    };
-    insert_audit(connection, tenant, &audit, token.id.as_str(), word)?;
-    if let Some(answer) = render.and_then(|it| it(&outcome)) {
-        insert_answer(connection, tenant, &answer, Some(answered))?;
-    }
-    Ok(outcome)
-}
-
-fn update_row(connection: &Connection, seq: i64, token: &TokenRecord) -> Result<(), StoreError> {
+    seq: i64,
+    token: &TokenRecord,
+) -> Result<(), StoreError> {
     let parameters = named_params! {
         ":seq": seq,
         ":fingerprint": token.fingerprint.map(|it| it.0),
@@ -297,7 +270,7 @@ pub(super) fn delete_token(
     Ok(Changed::Done)
 }
 
-fn execute(
+pub(super) fn execute(
     connection: &Connection,
     sql: &str,
     parameters: impl Params,
