@@ -34,6 +34,8 @@ operations! {
     ListTokensV1 "list_tokens_v1";
     SearchTokens "search_tokens";
     SearchTokensV1 "search_tokens_v1";
+    Tokenize "tokenize";
+    Detokenize "detokenize";
     CreateTenant "create_tenant";
     GetTenant "get_tenant";
     UpdateTenant "update_tenant";

@@ -35,7 +35,7 @@ pub(crate) async fn change_policy<T: Send + 'static>(
     decide: impl FnOnce(&PolicyRecords) -> Result<Decision<T>, Error> + Send + 'static,
 ) -> Result<T, Error> {
     let audit = AuditRecord::of(operation, &mandate, now);
-    let answers = remember.as_ref().map(|it| (it.claim.digest, it.render));
+    let answers = remember.as_ref().map(|it| (it.claim.digest, Arc::clone(&it.render)));
     let slot = Arc::new(Mutex::new(None));
     let filled = Arc::clone(&slot);
     let asker = mandate.clone();

@@ -153,6 +153,18 @@ pub(crate) enum IdSource {
     Alias(TokenId),
 }
 
+impl IdSource {
+    pub(crate) fn id(&self) -> &TokenId {
+        let (Self::Given(id) | Self::Computed(id) | Self::Alias(id)) = self;
+        id
+    }
+
+    pub(crate) fn into_id(self) -> TokenId {
+        let (Self::Given(id) | Self::Computed(id) | Self::Alias(id)) = self;
+        id
+    }
+}
+
 /// An id as it was given or computed. It stands in clear, so none may hold the secret.
 ///
 /// One that is computed for a card is computed for another card that looks like it, and must be the
@@ -173,8 +185,7 @@ pub(crate) fn token_id(
     } else {
         IdSource::Given(TokenId::parse(source)?)
     };
-    let (IdSource::Given(named) | IdSource::Computed(named) | IdSource::Alias(named)) = &id;
-    if names_secret(named, token_type, body) {
+    if names_secret(id.id(), token_type, body) {
         return Err(FieldError::new("id", "must not contain the number that it stands for"));
     }
     Ok(id)

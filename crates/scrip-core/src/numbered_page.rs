@@ -119,7 +119,6 @@ async fn find(
     now: Timestamp,
 ) -> Result<Vec<StoredToken>, Error> {
     let inquiry = caller.inquire(permission)?;
-    let mut found = vault.store.find_tokens(inquiry, ids, now).await?;
-    found.retain(|it| caller.transform(permission, &it.record).is_some());
-    Ok(found)
+    let found = vault.store.find_tokens(inquiry, ids, now).await?.into_iter().flatten();
+    Ok(found.filter(|it| caller.transform(permission, &it.record).is_some()).collect())
 }

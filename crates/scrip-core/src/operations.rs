@@ -21,22 +21,3 @@ pub mod search_tokens_v1;
 pub mod update_application;
 pub mod update_tenant;
 pub mod update_token;
-
-use crate::{
-    caller::Caller,
-    error::{Error, FieldError},
-    store::Deduplicate,
-    time::Timestamp,
-};
-
-fn check_expiry(expires_at: Option<Timestamp>, now: Timestamp) -> Result<(), Error> {
-    if expires_at.is_some_and(|it| it <= now) {
-        return Err(FieldError::new("expires_at", "must be in the future").into());
-    }
-    Ok(())
-}
-
-fn deduplicate(caller: &Caller, asked: Option<bool>, fingerprinted: bool) -> Deduplicate {
-    let wanted = asked.unwrap_or(caller.tenant().settings.deduplicate_tokens);
-    if wanted && fingerprinted { Deduplicate::Yes } else { Deduplicate::No }
-}

@@ -24,13 +24,13 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 
 /// Runs inside the transaction that it belongs to, once the outcome is known. What it gives is
 /// committed with the effect; nothing, when this outcome is not one to remember.
-pub type Render<T> = Box<dyn FnOnce(&T) -> Option<AnswerRecord> + Send>;
+pub type Render = Box<dyn FnOnce(&[Outcome]) -> Option<AnswerRecord> + Send>;
 
 /// Each method is one transaction. A method that needs two is two rules in one name.
 pub trait Store: Send + Sync {
-    /// Inserts a token; or finds the oldest live one with the same type, fingerprint and
-    /// containers, when asked to.
-    fn insert_token(&self, permit: Permit, insert: InsertToken) -> StoreFuture<'_, Inserted>;
+    /// Writes all of these or none of them, and says what became of each, or what stood in the way
+    /// of which. A later one finds what an earlier one wrote.
+    fn write_tokens(&self, inquiry: Inquiry, batch: TokenBatch) -> StoreFuture<'_, Batched>;
 
     /// A live token. Never waits for a writer.
     fn find_token<'a>(
@@ -40,22 +40,20 @@ pub trait Store: Send + Sync {
         now: Timestamp,
     ) -> StoreFuture<'a, Option<StoredToken>>;
 
-    /// The live ones of these tokens, in the order they are asked for, as they were at one instant.
+    /// Those of these tokens that are live, each where its id stands, all as they were at one
+    /// instant.
     fn find_tokens<'a>(
         &'a self,
         inquiry: Inquiry,
         ids: &'a [TokenId],
         now: Timestamp,
-    ) -> StoreFuture<'a, Vec<StoredToken>>;
+    ) -> StoreFuture<'a, Vec<Option<StoredToken>>>;
 
     /// A stretch of the tenant's tokens by container, then by creation, both descending.
     fn list_tokens(&self, inquiry: Inquiry, list: ListTokens) -> StoreFuture<'_, Listing>;
 
     /// The newest tokens of some containers, for pages with totals.
     fn survey_tokens(&self, inquiry: Inquiry, survey: SurveyTokens) -> StoreFuture<'_, Surveyed>;
-
-    /// Replaces a live token if it still has the revision it was read with.
-    fn update_token(&self, permit: Permit, update: UpdateToken) -> StoreFuture<'_, Updated>;
 
     /// Deletes a live token if it still has the revision it was read with, and with it its cvc,
     /// its indexes and its data in remembered answers.
@@ -208,19 +206,36 @@ pub struct StoredToken {
     pub cvc: Option<CvcRecord>,
 }
 
+/// Writes of tokens that happen together or not at all.
+pub struct TokenBatch {
+    pub writes: Vec<TokenWrite>,
+    pub render: Option<Render>,
+}
+
+/// One token of a batch. Each brings the proof that it is allowed.
+#[derive(Debug)]
+pub enum TokenWrite {
+    Insert(InsertToken),
+    Update(UpdateToken),
+}
+
+/// A new token; or the oldest live one with the same type, fingerprint and containers.
+#[derive(Debug)]
 pub struct InsertToken {
+    pub permit: Permit,
     pub token: StoredToken,
     pub deduplicate: Deduplicate,
     pub audit: AuditRecord,
-    pub render: Option<Render<Inserted>>,
 }
 
+/// Replaces a live token if it still has the revision it was read with.
+#[derive(Debug)]
 pub struct UpdateToken {
+    pub permit: Permit,
     pub token: TokenRecord,
     pub cvc: CvcChange,
     pub deduplicate: Deduplicate,
     pub audit: AuditRecord,
-    pub render: Option<Render<Updated>>,
 }
 
 #[derive(Debug)]
@@ -230,10 +245,15 @@ pub struct DeleteToken {
     pub audit: AuditRecord,
 }
 
+/// What becomes of a write that would make a second token of the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deduplicate {
-    Yes,
+    /// Nobody looks.
     No,
+    /// The one that is there takes its place.
+    Yes,
+    /// It stands in the way: whoever asked is told of it and decides.
+    Tell,
 }
 
 #[derive(Debug)]
@@ -243,20 +263,29 @@ pub enum CvcChange {
     Replace(CvcRecord),
 }
 
+/// What became of a batch.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Inserted {
-    New,
-    Existing(Box<StoredToken>),
-    IdTaken,
+pub enum Batched {
+    /// One for each write, in their order.
+    Written(Vec<Outcome>),
+    /// Nothing was written: which of them met what.
+    Refused(Vec<(usize, Obstacle)>),
 }
 
-#[derive(Debug, PartialEq, Eq)]
-pub enum Updated {
-    Done,
-    /// Another live token is what this one would have become; nothing was changed.
-    Duplicate(Box<StoredToken>),
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    New,
+    Updated,
+    /// Another live token is what this one would have become; this write changed nothing.
+    Existing(Box<StoredToken>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Obstacle {
+    IdTaken,
     /// Somebody else changed or removed it; look again.
     Stale,
+    Duplicate(Box<StoredToken>),
 }
 
 /// What became of a change to something that may have changed or gone meanwhile.
@@ -284,15 +313,24 @@ pub enum Claimed {
     InFlight,
 }
 
-/// An answer that was found. Its data is gone when its token is.
+/// An answer that was found, with those parts whose tokens are still there.
 #[derive(Debug)]
 pub struct StoredAnswer {
     pub digest: [u8; 32],
     pub created_at: Timestamp,
-    /// Where its token is now.
-    pub containers: Option<Containers>,
     pub head: Sealed,
-    pub data: Option<Sealed>,
+    pub parts: Vec<StoredPart>,
+}
+
+/// What an answer shows of one token.
+#[derive(Debug)]
+pub struct StoredPart {
+    /// Which of the writes it came from.
+    pub at: usize,
+    pub token: TokenId,
+    /// Where its token is now.
+    pub containers: Containers,
+    pub sealed: Sealed,
 }
 
 /// Held while a request with an idempotency key is in flight.
@@ -336,14 +374,8 @@ impl From<StoreError> for Error {
     }
 }
 
-impl fmt::Debug for InsertToken {
+impl fmt::Debug for TokenBatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("InsertToken")
-    }
-}
-
-impl fmt::Debug for UpdateToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("UpdateToken")
+        write!(f, "TokenBatch({})", self.writes.len())
     }
 }

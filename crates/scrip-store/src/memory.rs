@@ -1,12 +1,13 @@
 //! The model engine: obviously correct, and what the other engines are compared with.
 
+mod batch;
 mod listing;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord},
-    answer::AnswerRecord,
+    answer::{AnswerPart, AnswerRecord},
     audit::{AuditRecord, Operation},
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::DirectoryRecords,
@@ -16,9 +17,9 @@ use scrip_core::{
     operations::claim_answer::ANSWER_RETENTION,
     policy::{PolicyRecords, PolicyWrite, Signed},
     store::{
-        AskedAnswer, Beside, Changed, Claimed, CvcChange, DecidePolicy, Deduplicate, DeleteToken,
-        InsertToken, Inserted, Store, StoreError, StoreFuture, StoreStatus, StoredAnswer,
-        StoredToken, TokenRecord, UpdateToken, Updated,
+        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, Deduplicate, DeleteToken,
+        Store, StoreError, StoreFuture, StoreStatus, StoredAnswer, StoredPart, StoredToken,
+        TokenBatch, TokenRecord,
     },
     time::Timestamp,
 };
@@ -37,11 +38,19 @@ struct State {
     /// In the order of their making.
     tokens: Vec<Row>,
     inserted: i64,
-    answers: Vec<(TenantId, AnswerRecord, Option<TokenId>)>,
+    answers: Vec<Answer>,
     audit: Vec<(TenantId, Operation)>,
     directory: DirectoryRecords,
     sessions: Vec<Signed<AccessSessionRecord>>,
     deleted_tenants: Vec<TenantId>,
+}
+
+/// An answer, and the token that each of its parts shows.
+#[derive(Debug, Clone)]
+struct Answer {
+    tenant: TenantId,
+    record: AnswerRecord,
+    tokens: Vec<TokenId>,
 }
 
 #[derive(Debug, Clone)]
@@ -86,30 +95,34 @@ impl State {
         oldest.map(|it| it.token.clone())
     }
 
+    /// `tokens` are what the writes made or found.
     fn remember(
         &mut self,
         tenant: TenantId,
         answer: Option<AnswerRecord>,
-        token: Option<&TokenId>,
+        tokens: &[TokenId],
     ) -> Result<(), StoreError> {
-        let Some(answer) = answer else { return Ok(()) };
-        let forgotten = answer.created_at.before(ANSWER_RETENTION);
-        self.answers.retain(|(_, it, _)| it.digest != answer.digest || it.created_at > forgotten);
-        if self.answers.iter().any(|(_, it, _)| it.digest == answer.digest) {
+        let Some(record) = answer else { return Ok(()) };
+        let forgotten = record.created_at.before(ANSWER_RETENTION);
+        let same = |it: &Answer| it.record.digest == record.digest;
+        self.answers.retain(|it| !same(it) || it.record.created_at > forgotten);
+        if self.answers.iter().any(same) {
             return Err(StoreError::Corrupt("a request was answered twice"));
         }
-        let token = answer.data.as_ref().and(token).cloned();
-        self.answers.push((tenant, answer, token));
+        let shown = record.parts.iter().map(|it| tokens.get(it.at).cloned());
+        let shown: Option<Vec<_>> = shown.collect();
+        let tokens = shown.ok_or(StoreError::Corrupt("an answer shows no token"))?;
+        self.answers.push(Answer { tenant, record, tokens });
         Ok(())
     }
 
     fn remove(&mut self, at: usize) {
         let row = self.tokens.remove(at);
-        for (tenant, answer, token) in &mut self.answers {
-            if *tenant == row.tenant && token.as_ref() == Some(&row.token.record.id) {
-                answer.data = None;
-                *token = None;
-            }
+        for answer in self.answers.iter_mut().filter(|it| it.tenant == row.tenant) {
+            let gone = |it: &TokenId| *it == row.token.record.id;
+            let mut tokens = answer.tokens.iter();
+            answer.record.parts.retain(|_| !tokens.next().is_some_and(gone));
+            answer.tokens.retain(|it| !gone(it));
         }
     }
 
@@ -119,65 +132,6 @@ impl State {
             return Ok(());
         }
         Err(StoreError::Unavailable("the tenant was deleted meanwhile".into()))
-    }
-
-    fn insert(&mut self, tenant: TenantId, insert: InsertToken) -> Result<Inserted, StoreError> {
-        self.check_tenant(tenant)?;
-        let now = insert.audit.at;
-        let record = &insert.token.record;
-        let found = self.duplicate(tenant, record, insert.deduplicate, (None, now));
-        let (outcome, id) = match found {
-            Some(found) => {
-                let id = found.record.id.clone();
-                (Inserted::Existing(Box::new(found)), id)
-            }
-            None if self.live(tenant, &record.id, now).is_some() => return Ok(Inserted::IdTaken),
-            None => {
-                let id = record.id.clone();
-                let expired = |it: &Row| it.tenant == tenant && it.token.record.id == id;
-                if let Some(at) = self.tokens.iter().position(expired) {
-                    self.remove(at);
-                }
-                self.inserted += 1;
-                self.tokens.push(Row { number: self.inserted, tenant, token: insert.token });
-                (Inserted::New, id)
-            }
-        };
-        self.audit.push((tenant, insert.audit.operation));
-        let answer = insert.render.and_then(|it| it(&outcome));
-        self.remember(tenant, answer, Some(&id))?;
-        Ok(outcome)
-    }
-
-    fn update(&mut self, tenant: TenantId, update: UpdateToken) -> Result<Updated, StoreError> {
-        self.check_tenant(tenant)?;
-        let UpdateToken { token, cvc, deduplicate, audit, render } = update;
-        let id = token.id.clone();
-        let found = self.duplicate(tenant, &token, deduplicate, (Some(&id), audit.at));
-        let at = self.live(tenant, &id, audit.at);
-        let row = at.and_then(|it| self.tokens.get_mut(it));
-        let Some(row) = row.filter(|it| it.token.record.revision + 1 == token.revision) else {
-            return Ok(Updated::Stale);
-        };
-        let (outcome, answered) = match found {
-            Some(found) => {
-                let id = found.record.id.clone();
-                (Updated::Duplicate(Box::new(found)), id)
-            }
-            None => {
-                row.token.record = token;
-                match cvc {
-                    CvcChange::Keep => (),
-                    CvcChange::Remove => row.token.cvc = None,
-                    CvcChange::Replace(cvc) => row.token.cvc = Some(cvc),
-                }
-                (Updated::Done, id)
-            }
-        };
-        self.audit.push((tenant, audit.operation));
-        let answer = render.and_then(|it| it(&outcome));
-        self.remember(tenant, answer, Some(&answered))?;
-        Ok(outcome)
     }
 
     fn delete(&mut self, tenant: TenantId, delete: &DeleteToken) -> Changed {
@@ -224,23 +178,29 @@ impl State {
 
     fn beside(&mut self, tenant: TenantId, written: Beside) -> Result<(), StoreError> {
         self.audit.push((tenant, written.audit.operation));
-        self.remember(tenant, written.answer, None)
+        self.remember(tenant, written.answer, &[])
     }
 
     fn answer(&self, asked: &AskedAnswer) -> Option<StoredAnswer> {
-        let is = |it: &&(TenantId, AnswerRecord, Option<TokenId>)| {
-            it.0 == asked.tenant && it.1.digest == asked.digest && it.1.created_at > asked.since
+        let is = |it: &&Answer| {
+            let record = &it.record;
+            it.tenant == asked.tenant
+                && record.digest == asked.digest
+                && record.created_at > asked.since
         };
-        let (tenant, answer, token) = self.answers.iter().find(is)?;
-        let live = token.as_ref().and_then(|it| self.live(*tenant, it, asked.now));
-        let live = live.and_then(|it| self.tokens.get(it));
-        Some(StoredAnswer {
-            digest: answer.digest,
-            created_at: answer.created_at,
-            containers: live.map(|it| it.token.record.containers.clone()),
-            head: answer.head.clone(),
-            data: answer.data.clone().filter(|_| live.is_some()),
-        })
+        let Answer { tenant, record, tokens } = self.answers.iter().find(is)?;
+        let part = |(part, id): (&AnswerPart, &TokenId)| {
+            let row = self.tokens.get(self.live(*tenant, id, asked.now)?)?;
+            Some(StoredPart {
+                at: part.at,
+                token: id.clone(),
+                containers: row.token.record.containers.clone(),
+                sealed: part.sealed.clone(),
+            })
+        };
+        let parts = record.parts.iter().zip(tokens).filter_map(part).collect();
+        let AnswerRecord { digest, created_at, head, .. } = record.clone();
+        Some(StoredAnswer { digest, created_at, head, parts })
     }
 }
 
@@ -261,19 +221,33 @@ impl MemoryStore {
         &'a self,
         work: impl FnOnce(&mut State) -> Result<T, StoreError> + Send + 'a,
     ) -> StoreFuture<'a, T> {
+        self.attempt_if(work, |_| true)
+    }
+
+    /// The same, where some outcomes take it back too.
+    fn attempt_if<'a, T: Send + 'a>(
+        &'a self,
+        work: impl FnOnce(&mut State) -> Result<T, StoreError> + Send + 'a,
+        keeps: fn(&T) -> bool,
+    ) -> StoreFuture<'a, T> {
         Box::pin(async move {
             let mut state = self.lock();
             let mut after = state.clone();
             let outcome = work(&mut after)?;
-            *state = after;
+            if keeps(&outcome) {
+                *state = after;
+            }
             Ok(outcome)
         })
     }
 }
 
 impl Store for MemoryStore {
-    fn insert_token(&self, permit: Permit, insert: InsertToken) -> StoreFuture<'_, Inserted> {
-        self.attempt(move |it| it.insert(permit.tenant().id, insert))
+    fn write_tokens(&self, inquiry: Inquiry, batch: TokenBatch) -> StoreFuture<'_, Batched> {
+        self.attempt_if(
+            move |it| it.write_tokens(inquiry.tenant().id, batch),
+            |it| matches!(it, Batched::Written(_)),
+        )
     }
 
     fn find_token<'a>(
@@ -293,11 +267,10 @@ impl Store for MemoryStore {
         inquiry: Inquiry,
         ids: &'a [TokenId],
         now: Timestamp,
-    ) -> StoreFuture<'a, Vec<StoredToken>> {
+    ) -> StoreFuture<'a, Vec<Option<StoredToken>>> {
         self.with(move |it| {
-            let tenant = inquiry.tenant().id;
-            let found = ids.iter().filter_map(|id| it.tokens.get(it.live(tenant, id, now)?));
-            found.map(|it| it.token.clone()).collect()
+            let find = |id| it.tokens.get(it.live(inquiry.tenant().id, id, now)?);
+            ids.iter().map(|id| find(id).map(|it| it.token.clone())).collect()
         })
     }
 
@@ -307,10 +280,6 @@ impl Store for MemoryStore {
 
     fn survey_tokens(&self, inquiry: Inquiry, survey: SurveyTokens) -> StoreFuture<'_, Surveyed> {
         self.with(move |it| it.survey(inquiry.tenant().id, &survey))
-    }
-
-    fn update_token(&self, permit: Permit, update: UpdateToken) -> StoreFuture<'_, Updated> {
-        self.attempt(move |it| it.update(permit.tenant().id, update))
     }
 
     fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
@@ -327,7 +296,7 @@ impl Store for MemoryStore {
     fn forget_answers(&self, before: Timestamp) -> StoreFuture<'_, usize> {
         self.with(move |it| {
             let had = it.answers.len();
-            it.answers.retain(|(_, it, _)| it.created_at > before);
+            it.answers.retain(|it| it.record.created_at > before);
             had - it.answers.len()
         })
     }

@@ -1,6 +1,7 @@
 //! The embedded engine: one SQLite file, one writer, readers beside it.
 
 mod answers;
+mod batch;
 mod checkpoint;
 mod connection;
 mod directory;
@@ -32,8 +33,8 @@ use scrip_core::{
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     policy::{PolicyRecords, Signed},
     store::{
-        AskedAnswer, Beside, Changed, Claimed, DecidePolicy, DeleteToken, InsertToken, Inserted,
-        Store, StoreError, StoreFuture, StoreStatus, StoredToken, UpdateToken, Updated,
+        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, Store,
+        StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
     },
     time::Timestamp,
 };
@@ -136,9 +137,10 @@ fn fault(error: rusqlite::Error) -> StoreError {
 }
 
 impl Store for SqliteStore {
-    fn insert_token(&self, permit: Permit, insert: InsertToken) -> StoreFuture<'_, Inserted> {
-        let tenant = permit.tenant().id;
-        Box::pin(self.writer.write(move |it| tokens::insert_token(it, tenant, insert)))
+    fn write_tokens(&self, inquiry: Inquiry, batch: TokenBatch) -> StoreFuture<'_, Batched> {
+        let tenant = inquiry.tenant().id;
+        let work = move |it: &_| batch::write_tokens(it, tenant, batch);
+        Box::pin(self.writer.write_if(work, |it| matches!(it, Batched::Written(_))))
     }
 
     fn find_token<'a>(
@@ -159,9 +161,9 @@ impl Store for SqliteStore {
         inquiry: Inquiry,
         ids: &'a [TokenId],
         now: Timestamp,
-    ) -> StoreFuture<'a, Vec<StoredToken>> {
+    ) -> StoreFuture<'a, Vec<Option<StoredToken>>> {
         let tenant = inquiry.tenant().id;
-        Box::pin(async move { self.readers.read(|it| listing::find_tokens(it, tenant, ids, now)) })
+        Box::pin(async move { self.readers.read(|it| tokens::find_tokens(it, tenant, ids, now)) })
     }
 
     fn list_tokens(&self, inquiry: Inquiry, list: ListTokens) -> StoreFuture<'_, Listing> {
@@ -172,11 +174,6 @@ impl Store for SqliteStore {
     fn survey_tokens(&self, inquiry: Inquiry, survey: SurveyTokens) -> StoreFuture<'_, Surveyed> {
         let tenant = inquiry.tenant().id;
         Box::pin(async move { self.readers.read(|it| survey::survey_tokens(it, tenant, &survey)) })
-    }
-
-    fn update_token(&self, permit: Permit, update: UpdateToken) -> StoreFuture<'_, Updated> {
-        let tenant = permit.tenant().id;
-        Box::pin(self.writer.write(move |it| tokens::update_token(it, tenant, update)))
     }
 
     fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {

@@ -3,10 +3,10 @@
 use crate::{
     Vault,
     audit::{AuditRecord, Operation},
+    batch::{ATTEMPTS_MAX, too_contended},
     caller::Caller,
     error::Error,
     id::TokenId,
-    operations::update_token::{ATTEMPTS_MAX, too_contended},
     permission::Permission,
     store::{Changed, DeleteToken},
 };

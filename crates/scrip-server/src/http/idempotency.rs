@@ -3,7 +3,6 @@
 use axum::response::Response;
 use hyper::HeaderMap;
 use scrip_core::{
-    answer::Rendered,
     caller::Caller,
     operations::claim_answer::{Turn, claim_answer},
     store::Claim,
@@ -27,10 +26,6 @@ pub(crate) async fn next(app: &App, caller: &Caller, headers: &HeaderMap) -> Res
     };
     match claim_answer(&app.vault, caller, key.as_bytes()).await? {
         Turn::Proceed(claim) => Ok(Next::Proceed(Some(claim))),
-        Turn::Replay(replay) => {
-            let body = wire::answer::with_data(replay.body, replay.data, None);
-            let rendered = Rendered { status: replay.status, body };
-            Ok(Next::Replay(wire::answer::rendered(rendered)))
-        }
+        Turn::Replay(replay) => Ok(Next::Replay(wire::answer::replayed(replay))),
     }
 }

@@ -64,8 +64,11 @@ impl Asked {
     }
 
     /// What remembers the answer, when the request has an idempotency key.
-    pub(crate) fn remember<T>(&mut self, render: fn(&T) -> Rendered) -> Option<Remember<T>> {
-        self.claim.take().map(|claim| Remember { claim, render })
+    pub(crate) fn remember<T: ?Sized>(
+        &mut self,
+        render: impl Fn(&T) -> Rendered + Send + Sync + 'static,
+    ) -> Option<Remember<T>> {
+        self.claim.take().map(|claim| Remember::new(claim, render))
     }
 }
 

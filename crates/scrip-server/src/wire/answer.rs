@@ -1,5 +1,5 @@
 //! Answers. A token's data comes last in its object, so that it can be left out, or put back into
-//! a remembered answer, without reading the rest.
+//! a remembered answer, without reading the rest; wherever in the answer the object stands.
 
 use axum::{body::Body, response::Response};
 use hyper::{
@@ -7,12 +7,13 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderValue},
 };
 use scrip_core::{
-    answer::Rendered,
+    answer::{Rendered, Replay, Sight, Span},
     cvc::Cvc,
     plain::Plain,
     token::{Shown, TokenView},
 };
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 pub(crate) fn json(status: u16, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
@@ -33,51 +34,122 @@ pub(crate) fn rendered(rendered: Rendered) -> Response {
 }
 
 pub(crate) fn done() -> Rendered {
-    Rendered { status: 204, body: String::new() }
+    Rendered::plain(204, String::new())
 }
 
 pub(crate) fn render(status: u16, body: &impl Serialize) -> Rendered {
-    Rendered { status, body: serde_json::to_string(body).unwrap_or_default() }
-}
-
-/// What a view shows of its token's data.
-pub(crate) fn shown(token: TokenView) -> (Option<Plain>, Option<Cvc>) {
-    match token.detail.map(|it| it.shown) {
-        Some(Shown { data, cvc, .. }) => (data, cvc),
-        None => (None, None),
-    }
+    Rendered::plain(status, serde_json::to_string(body).unwrap_or_default())
 }
 
 pub(crate) fn token(rendered: Rendered, token: TokenView) -> Response {
-    let (data, cvc) = shown(token);
-    json(rendered.status, with_data(rendered.body, data, cvc))
+    tokens(rendered, vec![token])
 }
 
-/// Puts the data into a rendered object.
-pub(crate) fn with_data(mut body: String, data: Option<Plain>, cvc: Option<Cvc>) -> String {
-    let Some(mut data) = data else { return body };
-    if let (Some(cvc), Some(object)) = (cvc, data.expose_mut().as_object_mut()) {
-        object.insert("cvc".to_owned(), cvc.expose().into());
+/// An answer that shows these tokens where it says so.
+pub(crate) fn tokens(rendered: Rendered, tokens: Vec<TokenView>) -> Response {
+    let mut shown: Vec<_> = tokens.into_iter().map(|it| it.detail.map(|it| it.shown)).collect();
+    let inserts = rendered.tokens.into_iter().map(|span| {
+        let insert = match shown.get_mut(span.token).and_then(Option::take) {
+            Some(Shown { data: Some(data), cvc, .. }) => Insert::Data(data, cvc),
+            Some(Shown { data: None, .. }) | None => Insert::Nothing,
+        };
+        (span, insert)
+    });
+    json(rendered.status, spliced(&rendered.body, inserts))
+}
+
+/// A remembered answer, with what its caller may still see.
+pub(crate) fn replayed(replay: Replay) -> Response {
+    let inserts = replay.tokens.into_iter().map(|it| {
+        let insert = match it.sight {
+            Sight::Whole(Some(data)) => Insert::Data(data, None),
+            Sight::Whole(None) => Insert::Nothing,
+            Sight::Outline => Insert::Outline,
+        };
+        (it.span, insert)
+    });
+    let body = spliced(&replay.body, inserts);
+    rendered(Rendered::plain(replay.status, body))
+}
+
+/// What becomes of a token's object in a body.
+enum Insert {
+    Nothing,
+    Data(Plain, Option<Cvc>),
+    /// Only what says that it is there stays.
+    Outline,
+}
+
+/// Puts the data of tokens into their objects. These come in the order of the body.
+fn spliced(body: &str, inserts: impl Iterator<Item = (Span, Insert)>) -> String {
+    let mut text = String::with_capacity(body.len().saturating_add(256));
+    let mut copied = 0;
+    let part = |from: usize, to: usize| body.get(from..to).unwrap_or_default();
+    for (span, insert) in inserts {
+        let brace = span.end.saturating_sub(1);
+        match insert {
+            Insert::Nothing => continue,
+            Insert::Data(mut data, cvc) => {
+                if let (Some(cvc), Some(object)) = (cvc, data.expose_mut().as_object_mut()) {
+                    object.insert("cvc".to_owned(), cvc.expose().into());
+                }
+                text.push_str(part(copied, brace));
+                text.push_str(",\"data\":");
+                // Writing a value into memory cannot fail; were it to, the answer would be
+                // broken, not wrong.
+                text.push_str(&serde_json::to_string(data.expose()).unwrap_or_default());
+                copied = brace;
+            }
+            Insert::Outline => {
+                text.push_str(part(copied, span.start));
+                text.push_str(&outline(part(span.start, span.end)));
+                copied = span.end;
+            }
+        }
     }
-    let closing = body.pop();
-    body.push_str(",\"data\":");
-    // Writing a value into memory cannot fail; were it to, the answer would be broken, not wrong.
-    body.push_str(&serde_json::to_string(data.expose()).unwrap_or_default());
-    body.extend(closing);
-    body
+    text.push_str(part(copied, body.len()));
+    text
+}
+
+/// What says that a token is there, and nothing about it.
+fn outline(object: &str) -> String {
+    const SHOWN: [&str; 6] = ["id", "tenant_id", "type", "fingerprint", "containers", "_extras"];
+    let mut object: Map<String, Value> = serde_json::from_str(object).unwrap_or_default();
+    object.retain(|name, _| SHOWN.contains(&name.as_str()));
+    Value::Object(object).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn data(value: Value, cvc: Option<&str>) -> Insert {
+        Insert::Data(Plain::new(value), cvc.map(|it| Cvc::new(it.to_owned())))
+    }
+
     #[test]
-    fn data_comes_last() {
-        let body = || r#"{"id":"a"}"#.to_owned();
-        assert_eq!(with_data(body(), None, None), body());
-        let data = Plain::new(serde_json::json!({"number": "4242"}));
-        let cvc = Some(Cvc::new("123".to_owned()));
-        let expected = r#"{"id":"a","data":{"cvc":"123","number":"4242"}}"#;
-        assert_eq!(with_data(body(), Some(data), cvc), expected);
+    fn data_comes_last_in_each_object() {
+        let body = r#"[{"id":"a"},"é",{"b":{"id":"b","metadata":{},"type":"token"}}]"#;
+        let span = |token, object: &str| {
+            let start = body.find(object).unwrap();
+            Span { token, start, end: start + object.len() }
+        };
+        let spans = || {
+            let second = r#"{"id":"b","metadata":{},"type":"token"}"#;
+            [span(0, r#"{"id":"a"}"#), span(1, second)].into_iter()
+        };
+        let check = |inserts: [Insert; 2], expected: &str| {
+            assert_eq!(spliced(body, spans().zip(inserts)), expected);
+        };
+        check([Insert::Nothing, Insert::Nothing], body);
+        let number = serde_json::json!({"number": "4242"});
+        check(
+            [data(number, Some("123")), data(1.into(), Some("123"))],
+            r#"[{"id":"a","data":{"cvc":"123","number":"4242"}},"é",{"b":{"id":"b","metadata":{},"type":"token","data":1}}]"#,
+        );
+        check(
+            [data(Value::Null, None), Insert::Outline],
+            r#"[{"id":"a","data":null},"é",{"b":{"id":"b","type":"token"}}]"#,
+        );
     }
 }

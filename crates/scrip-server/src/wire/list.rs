@@ -3,6 +3,7 @@
 use axum::response::Response;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use scrip_core::{
+    answer::{Rendered, Span},
     container::Container,
     cursor_page::{CursorPage, TokenFilter, TokensAsked},
     id::TokenId,
@@ -113,20 +114,25 @@ struct CursorPagination {
 pub(crate) fn listed(page: CursorPage) -> Response {
     let next = page.next.map(|it| URL_SAFE_NO_PAD.encode(it.as_bytes()));
     let pagination = CursorPagination { page_size: page.size, next };
-    answer::json(200, tokens(&pagination, page.tokens))
+    tokens(&pagination, page.tokens)
 }
 
 pub(crate) fn listed_v1(page: Page<TokenView>) -> Response {
-    answer::json(200, tokens(&pagination(&page), page.items))
+    tokens(&pagination(&page), page.items)
 }
 
-fn tokens(pagination: &impl Serialize, views: Vec<TokenView>) -> String {
-    let head = answer::render(200, pagination).body;
-    let each = |view: TokenView| {
-        let body = token::found(&view).body;
-        let (data, cvc) = answer::shown(view);
-        answer::with_data(body, data, cvc)
-    };
-    let tokens: Vec<_> = views.into_iter().map(each).collect();
-    format!("{{\"pagination\":{head},\"data\":[{}]}}", tokens.join(","))
+fn tokens(pagination: &impl Serialize, views: Vec<TokenView>) -> Response {
+    let pagination = answer::render(200, pagination).body;
+    let mut body = format!("{{\"pagination\":{pagination},\"data\":[");
+    let mut tokens = Vec::with_capacity(views.len());
+    for (token, view) in views.iter().enumerate() {
+        if token > 0 {
+            body.push(',');
+        }
+        let start = body.len();
+        body.push_str(&token::found(view).body);
+        tokens.push(Span { token, start, end: body.len() });
+    }
+    body.push_str("]}");
+    answer::tokens(Rendered { status: 200, body, tokens }, views)
 }

@@ -202,7 +202,7 @@ fn render(status: u16, token: &TokenView, extras: Option<ExtrasBody>) -> Rendere
         detail,
         extras,
     };
-    answer::render(status, &body)
+    Rendered::of_token(status, answer::render(status, &body).body)
 }
 
 fn card(details: &CardDetails) -> CardBody<'_> {

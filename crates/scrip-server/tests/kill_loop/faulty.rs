@@ -13,8 +13,8 @@ use scrip_core::{
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     policy::{PolicyRecords, Signed},
     store::{
-        AskedAnswer, Beside, Changed, Claimed, DecidePolicy, DeleteToken, InsertToken, Inserted,
-        Store, StoreFuture, StoreStatus, StoredToken, UpdateToken, Updated,
+        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, Outcome, Store,
+        StoreFuture, StoreStatus, StoredToken, TokenBatch, TokenWrite,
     },
     time::Timestamp,
 };
@@ -84,25 +84,30 @@ struct Faulty {
 }
 
 impl Store for Faulty {
-    fn insert_token(&self, permit: Permit, mut insert: InsertToken) -> StoreFuture<'_, Inserted> {
+    /// Only what makes tokens is faulty.
+    fn write_tokens(&self, inquiry: Inquiry, mut batch: TokenBatch) -> StoreFuture<'_, Batched> {
         let inner = Arc::clone(&self.inner);
+        if !batch.writes.iter().all(|it| matches!(it, TokenWrite::Insert(_))) {
+            return self.inner.write_tokens(inquiry, batch);
+        }
         match self.fault {
             Fault::Late => (),
-            Fault::Forgetful => insert.render = None,
+            Fault::Forgetful => batch.render = None,
             Fault::Early => {
+                let claimed = batch.writes.iter().map(|_| Outcome::New).collect();
                 return Box::pin(async move {
                     drop(tokio::spawn(async move {
                         sleep(GAP).await;
-                        drop(inner.insert_token(permit, insert).await);
+                        drop(inner.write_tokens(inquiry, batch).await);
                     }));
-                    Ok(Inserted::New)
+                    Ok(Batched::Written(claimed))
                 });
             }
         }
         Box::pin(async move {
-            let inserted = inner.insert_token(permit, insert).await;
+            let written = inner.write_tokens(inquiry, batch).await;
             sleep(GAP).await;
-            inserted
+            written
         })
     }
 
@@ -120,7 +125,7 @@ impl Store for Faulty {
         inquiry: Inquiry,
         ids: &'a [TokenId],
         now: Timestamp,
-    ) -> StoreFuture<'a, Vec<StoredToken>> {
+    ) -> StoreFuture<'a, Vec<Option<StoredToken>>> {
         self.inner.find_tokens(inquiry, ids, now)
     }
 
@@ -130,10 +135,6 @@ impl Store for Faulty {
 
     fn survey_tokens(&self, inquiry: Inquiry, survey: SurveyTokens) -> StoreFuture<'_, Surveyed> {
         self.inner.survey_tokens(inquiry, survey)
-    }
-
-    fn update_token(&self, permit: Permit, update: UpdateToken) -> StoreFuture<'_, Updated> {
-        self.inner.update_token(permit, update)
     }
 
     fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {

@@ -1,54 +1,67 @@
 //! Remembered answers and audit records: what commits beside an effect.
 
-use rusqlite::{Connection, OptionalExtension, named_params, params};
+use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use scrip_core::{
     answer::AnswerRecord,
     audit::AuditRecord,
     caller::Actor,
     container::Containers,
-    id::TenantId,
-    store::{AskedAnswer, Beside, StoreError, StoredAnswer},
+    id::{TenantId, TokenId},
+    store::{AskedAnswer, Beside, StoreError, StoredAnswer, StoredPart},
     time::Timestamp,
 };
 use scrip_seal::Sealed;
 
-use crate::sqlite::fault;
+use crate::sqlite::{
+    fault,
+    tokens::{execute, is_taken},
+};
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 const FORGOTTEN_AT_ONCE: i64 = 256;
 
 const INSERT_ANSWER: &str = "
 -- insert_answer
-INSERT INTO answers (tenant, digest, created_at, head, data, token)
-VALUES (:tenant, :digest, :created_at, :head, :data, :token)
-ON CONFLICT (digest) DO UPDATE
-SET created_at = :created_at, head = :head, data = :data, token = :token
-WHERE answers.created_at <= :forgotten";
+INSERT INTO answers (tenant, digest, created_at, head) VALUES (?1, ?2, ?3, ?4)";
 
+const REPLACE_FORGOTTEN: &str = "
+-- replace_forgotten
+DELETE FROM answers WHERE digest = ?1 AND created_at <= ?2";
+
+const INSERT_PART: &str = "
+-- insert_part
+INSERT INTO answer_data (answer, at, token, sealed) VALUES (?1, ?2, ?3, ?4)";
+
+/// `tokens` are the rows of the tokens that its parts show.
 pub(super) fn insert_answer(
     connection: &Connection,
     tenant: TenantId,
     answer: &AnswerRecord,
-    token: Option<i64>,
+    tokens: &[i64],
 ) -> Result<(), StoreError> {
-    let data = answer.data.as_ref().map(Sealed::as_bytes);
-    let written = connection
-        .prepare_cached(INSERT_ANSWER)
-        .and_then(|mut it| {
-            it.execute(named_params! {
-                ":tenant": tenant.0.as_bytes(),
-                ":digest": answer.digest,
-                ":created_at": answer.created_at.unix_ms,
-                ":head": answer.head.as_bytes(),
-                ":data": data,
-                ":token": data.and(token),
-                ":forgotten": answer.created_at.unix_ms.saturating_sub(DAY_MS),
-            })
-        })
-        .map_err(fault)?;
-    if written == 0 {
-        // Two effects under one key: this one is taken back with its savepoint.
-        return Err(StoreError::Corrupt("a request was answered twice"));
+    let insert = || {
+        connection.prepare_cached(INSERT_ANSWER)?.insert(params![
+            tenant.0.as_bytes(),
+            answer.digest,
+            answer.created_at.unix_ms,
+            answer.head.as_bytes(),
+        ])
+    };
+    let seq = match insert() {
+        Err(error) if is_taken(&error) => {
+            let forgotten = answer.created_at.unix_ms.saturating_sub(DAY_MS);
+            if execute(connection, REPLACE_FORGOTTEN, (answer.digest, forgotten))? == 0 {
+                // Two effects under one key: this one is taken back with its savepoint.
+                return Err(StoreError::Corrupt("a request was answered twice"));
+            }
+            insert().map_err(fault)?
+        }
+        inserted => inserted.map_err(fault)?,
+    };
+    for part in &answer.parts {
+        let token = tokens.get(part.at).ok_or(StoreError::Corrupt("an answer shows no token"))?;
+        let at = i64::try_from(part.at).unwrap_or(i64::MAX);
+        execute(connection, INSERT_PART, (seq, at, token, part.sealed.as_bytes()))?;
     }
     Ok(())
 }
@@ -63,17 +76,25 @@ pub(super) fn insert_beside(
     insert_audit(connection, tenant, &beside.audit, &beside.entity, outcome)?;
     match &beside.answer {
         None => Ok(()),
-        Some(answer) => insert_answer(connection, tenant, answer, None),
+        Some(answer) => insert_answer(connection, tenant, answer, &[]),
     }
 }
 
 const FIND_ANSWER: &str = "
 -- find_answer
-SELECT answers.head, answers.created_at, tokens.containers,
-    CASE WHEN tokens.seq IS NOT NULL THEN answers.data END
-FROM answers LEFT JOIN tokens ON tokens.seq = answers.token AND tokens.tenant = answers.tenant
+SELECT head, created_at FROM answers
+WHERE digest = :digest AND tenant = :tenant AND created_at > :since";
+
+/// Named by digest and time, not by its row: should it be replaced between the two statements, it
+/// has no parts, rather than another's.
+const FIND_PARTS: &str = "
+-- find_parts
+SELECT answer_data.at, tokens.id, tokens.containers, answer_data.sealed
+FROM answers JOIN answer_data ON answer_data.answer = answers.seq
+    JOIN tokens ON tokens.seq = answer_data.token AND tokens.tenant = answers.tenant
+WHERE answers.digest = :digest AND answers.tenant = :tenant AND answers.created_at = :created_at
     AND (tokens.expires_at IS NULL OR tokens.expires_at > :now)
-WHERE answers.digest = :digest AND answers.tenant = :tenant AND answers.created_at > :since";
+ORDER BY answer_data.at";
 
 pub(super) fn find_answer(
     connection: &Connection,
@@ -81,26 +102,41 @@ pub(super) fn find_answer(
 ) -> Result<Option<StoredAnswer>, StoreError> {
     let mut statement = connection.prepare_cached(FIND_ANSWER).map_err(fault)?;
     let parameters = named_params! {
-        ":now": asked.now.unix_ms,
         ":digest": asked.digest,
         ":tenant": asked.tenant.0.as_bytes(),
         ":since": asked.since.unix_ms,
     };
     let answer = statement.query_row(parameters, |row| {
-        let (containers, data): (Option<String>, Option<Vec<u8>>) = (row.get(2)?, row.get(3)?);
-        let answer = StoredAnswer {
-            digest: asked.digest,
-            created_at: Timestamp { unix_ms: row.get(1)? },
-            containers: None,
-            head: Sealed::from_stored(row.get(0)?),
-            data: data.map(Sealed::from_stored),
-        };
-        Ok((containers, answer))
+        let head = Sealed::from_stored(row.get(0)?);
+        let created_at = Timestamp { unix_ms: row.get(1)? };
+        Ok(StoredAnswer { digest: asked.digest, created_at, head, parts: Vec::new() })
     });
-    let Some((containers, answer)) = answer.optional().map_err(fault)? else { return Ok(None) };
-    let containers = containers.map(|it| Containers::parse(it.split(','))).transpose();
-    let corrupt = |_| StoreError::Corrupt("a token's row is not one of ours");
-    Ok(Some(StoredAnswer { containers: containers.map_err(corrupt)?, ..answer }))
+    let Some(answer) = answer.optional().map_err(fault)? else { return Ok(None) };
+    let mut statement = connection.prepare_cached(FIND_PARTS).map_err(fault)?;
+    let parameters = named_params! {
+        ":digest": asked.digest,
+        ":tenant": asked.tenant.0.as_bytes(),
+        ":created_at": answer.created_at.unix_ms,
+        ":now": asked.now.unix_ms,
+    };
+    let mut rows = statement.query(parameters).map_err(fault)?;
+    let mut parts = Vec::new();
+    while let Some(row) = rows.next().map_err(fault)? {
+        parts.push(stored_part(row)?);
+    }
+    Ok(Some(StoredAnswer { parts, ..answer }))
+}
+
+fn stored_part(row: &Row<'_>) -> Result<StoredPart, StoreError> {
+    let corrupt = || StoreError::Corrupt("a token's row is not one of ours");
+    let at: i64 = row.get(0).map_err(fault)?;
+    let text = |at: usize| row.get_ref(at).map_err(fault)?.as_str().map_err(|_| corrupt());
+    Ok(StoredPart {
+        at: usize::try_from(at).map_err(|_| corrupt())?,
+        token: TokenId::parse(text(1)?).map_err(|_| corrupt())?,
+        containers: Containers::parse(text(2)?.split(',')).map_err(|_| corrupt())?,
+        sealed: Sealed::from_stored(row.get(3).map_err(fault)?),
+    })
 }
 
 /// Answers lie in the order of their making, so the old ones are found at the front.

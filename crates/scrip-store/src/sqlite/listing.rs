@@ -3,7 +3,7 @@
 use rusqlite::{Connection, named_params};
 use scrip_core::{
     container::Container,
-    id::{TenantId, TokenId},
+    id::TenantId,
     listing::{Facet, ListTokens, Listing, Position, Span},
     store::{StoreError, StoredToken},
     time::Timestamp,
@@ -11,19 +11,6 @@ use scrip_core::{
 };
 
 use crate::sqlite::{fault, filed::facet_bytes, row::token_columns, tokens};
-
-pub(super) fn find_tokens(
-    connection: &Connection,
-    tenant: TenantId,
-    ids: &[TokenId],
-    now: Timestamp,
-) -> Result<Vec<StoredToken>, StoreError> {
-    at_one_instant(connection, || {
-        let find = |id| tokens::find_token(connection, tenant, id, now);
-        let found = ids.iter().filter_map(|id| find(id).transpose());
-        found.map(|it| it.map(|(_, token)| token)).collect()
-    })
-}
 
 /// Statements inside see the database as the first of them does.
 pub(super) fn at_one_instant<T>(

@@ -6,17 +6,14 @@ use scrip_core::{
     cvc::CvcRecord,
     id::{TenantId, TokenId},
     listing::Facet,
-    store::{
-        Changed, CvcChange, Deduplicate, DeleteToken, InsertToken, Inserted, StoreError,
-        StoredToken, TokenRecord, UpdateToken, Updated,
-    },
+    store::{Changed, CvcChange, Deduplicate, DeleteToken, StoreError, StoredToken, TokenRecord},
     time::Timestamp,
 };
 
 use crate::sqlite::{
-    answers::{insert_answer, insert_audit},
+    answers::insert_audit,
     fault,
-    filed::{facet_bytes, file, refile, unfile},
+    filed::{facet_bytes, unfile},
     row::{index_bytes, stored_token, token_columns},
 };
 
@@ -37,6 +34,19 @@ pub(super) fn find_token(
     first_token(connection, FIND_TOKEN, parameters)
 }
 
+/// Each where its id stands, all as of one instant.
+pub(super) fn find_tokens(
+    connection: &Connection,
+    tenant: TenantId,
+    ids: &[TokenId],
+    now: Timestamp,
+) -> Result<Vec<Option<StoredToken>>, StoreError> {
+    // Ends when dropped: there is nothing to commit.
+    let _snapshot = connection.unchecked_transaction().map_err(fault)?;
+    let find = |id| Ok(find_token(connection, tenant, id, now)?.map(|(_, token)| token));
+    ids.iter().map(find).collect()
+}
+
 const FIND_DUPLICATE: &str = concat!(
     "-- find_duplicate\nSELECT ",
     token_columns!(),
@@ -48,13 +58,13 @@ const FIND_DUPLICATE: &str = concat!(
 );
 
 /// The oldest live token that holds the same, itself aside.
-fn find_duplicate(
+pub(super) fn find_duplicate(
     connection: &Connection,
     tenant: TenantId,
     token: &TokenRecord,
     (deduplicate, now, own_id): (Deduplicate, Timestamp, &str),
 ) -> Result<Option<(i64, StoredToken)>, StoreError> {
-    let (Deduplicate::Yes, Some(fingerprint)) = (deduplicate, token.fingerprint) else {
+    let Some(fingerprint) = token.fingerprint.filter(|_| deduplicate != Deduplicate::No) else {
         return Ok(None);
     };
     let mut statement = connection.prepare_cached(FIND_DUPLICATE).map_err(fault)?;
@@ -91,38 +101,8 @@ pub(super) fn first_token(
     rows.next().map_err(fault)?.map(stored_token).transpose()
 }
 
-pub(super) fn insert_token(
-    connection: &Connection,
-    tenant: TenantId,
-    insert: InsertToken,
-) -> Result<Inserted, StoreError> {
-    let InsertToken { token: StoredToken { record, cvc }, deduplicate, audit, render } = insert;
-    let now = audit.at;
-    check_tenant(connection, tenant)?;
-    let found = find_duplicate(connection, tenant, &record, (deduplicate, now, ""))?;
-    let (outcome, seq, id, word) = match found {
-        Some((seq, found)) => {
-            let id = found.record.id.clone();
-            (Inserted::Existing(Box::new(found)), seq, id, "deduplicated")
-        }
-        None => match insert_row(connection, tenant, &record, now)? {
-            None => return Ok(Inserted::IdTaken),
-            Some(seq) => {
-                insert_cvc(connection, seq, cvc.as_ref())?;
-                file(connection, tenant, seq, &record)?;
-                (Inserted::New, seq, record.id, "created")
-            }
-        },
-    };
-    insert_audit(connection, tenant, &audit, id.as_str(), word)?;
-    if let Some(answer) = render.and_then(|it| it(&outcome)) {
-        insert_answer(connection, tenant, &answer, Some(seq))?;
-    }
-    Ok(outcome)
-}
-
 /// A request that began before its tenant was deleted must not write after.
-fn check_tenant(connection: &Connection, tenant: TenantId) -> Result<(), StoreError> {
+pub(super) fn check_tenant(connection: &Connection, tenant: TenantId) -> Result<(), StoreError> {
     const FIND_TENANT: &str = "-- find_tenant\nSELECT 1 FROM tenants WHERE id = ?1";
     let mut statement = connection.prepare_cached(FIND_TENANT).map_err(fault)?;
     if statement.exists([tenant.0.as_bytes()]).map_err(fault)? {
@@ -138,7 +118,7 @@ INSERT INTO tokens (tenant, id, type, fingerprint, containers, created_by, creat
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
 
 /// Nothing when a live token has the id. One that has expired gives it up.
-fn insert_row(
+pub(super) fn insert_row(
     connection: &Connection,
     tenant: TenantId,
     token: &TokenRecord,
@@ -160,8 +140,6 @@ fn insert_row(
             token.body.as_bytes(),
         ])
     };
-    let is_taken =
-        |error: &rusqlite::Error| error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation);
     match insert() {
         Ok(seq) => return Ok(Some(seq)),
         Err(error) if is_taken(&error) => (),
@@ -178,11 +156,16 @@ fn insert_row(
     insert().map(Some).map_err(fault)
 }
 
+/// Another row has what must be unique.
+pub(super) fn is_taken(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
+}
+
 const INSERT_CVC: &str = "
 -- insert_cvc
 INSERT OR REPLACE INTO cvcs (token, expires_at, sealed) VALUES (?1, ?2, ?3)";
 
-fn insert_cvc(
+pub(super) fn insert_cvc(
     connection: &Connection,
     seq: i64,
     cvc: Option<&CvcRecord>,
@@ -196,6 +179,20 @@ const DELETE_CVC: &str = "
 -- delete_cvc
 DELETE FROM cvcs WHERE token = :token";
 
+pub(super) fn change_cvc(
+    connection: &Connection,
+    seq: i64,
+    change: &CvcChange,
+) -> Result<(), StoreError> {
+    match change {
+        CvcChange::Keep => Ok(()),
+        CvcChange::Remove => {
+            execute(connection, DELETE_CVC, named_params! { ":token": seq }).map(drop)
+        }
+        CvcChange::Replace(cvc) => insert_cvc(connection, seq, Some(cvc)),
+    }
+}
+
 const UPDATE_TOKEN: &str = "
 -- update_token
 UPDATE tokens SET fingerprint = :fingerprint, containers = :containers,
@@ -203,43 +200,11 @@ UPDATE tokens SET fingerprint = :fingerprint, containers = :containers,
     revision = :revision, indexes = :indexes, body = :body
 WHERE seq = :seq";
 
-pub(super) fn update_token(
+pub(super) fn update_row(
     connection: &Connection,
-    tenant: TenantId,
-    update: UpdateToken,
-) -> Result<Updated, StoreError> {
-    let UpdateToken { token, cvc, deduplicate, audit, render } = update;
-    check_tenant(connection, tenant)?;
-    let current = find_token(connection, tenant, &token.id, audit.at)?;
-    let current = current.filter(|(_, it)| it.record.revision.saturating_add(1) == token.revision);
-    let Some((seq, before)) = current else { return Ok(Updated::Stale) };
-    let own_id = token.id.as_str();
-    let found = find_duplicate(connection, tenant, &token, (deduplicate, audit.at, own_id))?;
-    let (outcome, answered, word) = match found {
-        Some((found_seq, found)) => {
-            (Updated::Duplicate(Box::new(found)), found_seq, "deduplicated")
-        }
-        None => {
-            update_row(connection, seq, &token)?;
-            match cvc {
-                CvcChange::Keep => (),
-                CvcChange::Remove => {
-                    execute(connection, DELETE_CVC, named_params! { ":token": seq })?;
-                }
-                CvcChange::Replace(cvc) => insert_cvc(connection, seq, Some(&cvc))?,
-            }
-            refile(connection, tenant, seq, (&before.record, &token))?;
-            (Updated::Done, seq, "updated")
-        }
-    };
-    insert_audit(connection, tenant, &audit, token.id.as_str(), word)?;
-    if let Some(answer) = render.and_then(|it| it(&outcome)) {
-        insert_answer(connection, tenant, &answer, Some(answered))?;
-    }
-    Ok(outcome)
-}
-
-fn update_row(connection: &Connection, seq: i64, token: &TokenRecord) -> Result<(), StoreError> {
+    seq: i64,
+    token: &TokenRecord,
+) -> Result<(), StoreError> {
     let parameters = named_params! {
         ":seq": seq,
         ":fingerprint": token.fingerprint.map(|it| it.0),

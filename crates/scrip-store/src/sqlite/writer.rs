@@ -70,11 +70,20 @@ impl Writer {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.write_if(work, |_| true).await
+    }
+
+    /// The same, where some outcomes take back what the work did.
+    pub(super) async fn write_if<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        keeps: fn(&T) -> bool,
+    ) -> Result<T, StoreError> {
         let stopped = || StoreError::Unavailable("the writer has stopped".into());
         let (reply, answer) = oneshot::channel();
         let work: Work = Box::new(move |connection| {
             let outcome = work(connection);
-            let keep = outcome.is_ok();
+            let keep = outcome.as_ref().is_ok_and(keeps);
             // A client that has gone away does not want to hear it; the effect stays.
             let tell = move |commit: Result<(), StoreError>| drop(reply.send(commit.and(outcome)));
             Worked { keep, tell: Box::new(tell) }

@@ -7,16 +7,12 @@ use std::{
 
 use scrip_core::{
     answer::AnswerRecord,
-    permission::Permission,
-    store::{
-        AskedAnswer, Claimed, Deduplicate, Inserted, Render, StoreError, StoredAnswer, TokenRecord,
-        UpdateToken, Updated,
-    },
+    store::{AskedAnswer, Claimed, Deduplicate, Render, StoreError, StoredAnswer, TokenRecord},
 };
 use scrip_seal::{Fingerprint, Sealed};
 
 use crate::{
-    desk::{DAY, Desk, bare, record, revised},
+    desk::{DAY, Desk, Inserted, UpdateToken, Updated, bare, record, revised},
     world::START,
 };
 
@@ -38,7 +34,7 @@ on_both_engines! {
 const MINUTE: Duration = Duration::from_secs(60);
 const KEY: [u8; 32] = [1; 32];
 
-fn remember<T>(answer: AnswerRecord) -> Render<T> {
+fn remember(answer: AnswerRecord) -> Render {
     Box::new(move |_| Some(answer))
 }
 
@@ -53,7 +49,8 @@ fn answered(claimed: Claimed) -> StoredAnswer {
 async fn data_of(desk: &Desk, digest: [u8; 32]) -> Option<Sealed> {
     let answer = answered(desk.claim(digest).await);
     assert_eq!(answer.head.as_bytes(), b"head");
-    answer.data
+    assert!(answer.parts.len() <= 1);
+    answer.parts.into_iter().next().map(|it| it.sealed)
 }
 
 async fn insert_answered(desk: &Desk, token: TokenRecord, digest: [u8; 32]) -> Inserted {
@@ -79,7 +76,7 @@ async fn an_answer_is_found_after_its_effect(desk: Desk) {
         let answer = answered(desk.claim(KEY).await);
         assert_eq!(answer.digest, KEY);
         assert_eq!(answer.head.as_bytes(), b"head");
-        assert_eq!(answer.data.unwrap().as_bytes(), b"data");
+        assert_eq!(answer.parts[0].sealed.as_bytes(), b"data");
     }
 }
 
@@ -100,9 +97,9 @@ async fn an_answer_is_forgotten_after_a_day(desk: Desk) {
     assert_eq!(answered(desk.claim(KEY).await).head.as_bytes(), b"again");
     // It belongs to the second token now.
     desk.delete("one", 0).await;
-    assert!(answered(desk.claim(KEY).await).data.is_some());
+    assert!(answered(desk.claim(KEY).await).parts.len() == 1);
     desk.delete("two", 0).await;
-    assert!(answered(desk.claim(KEY).await).data.is_none());
+    assert!(answered(desk.claim(KEY).await).parts.is_empty());
 }
 
 async fn the_step_sees_every_outcome_worth_remembering(desk: Desk) {
@@ -116,7 +113,7 @@ async fn the_step_sees_every_outcome_worth_remembering(desk: Desk) {
     };
     for (digest, id) in [([1; 32], "one"), ([2; 32], "two")] {
         let note = note(digest);
-        let render: Render<Inserted> = Box::new(move |it| note(format!("{it:?}")));
+        let render: Render = Box::new(move |it| note(format!("{it:?}")));
         desk.insert_answered(bare(record(id)), render).await.unwrap();
     }
     let other = TokenRecord { fingerprint: Some(Fingerprint([8; 32])), ..record("three") };
@@ -124,11 +121,11 @@ async fn the_step_sees_every_outcome_worth_remembering(desk: Desk) {
     let same = TokenRecord { fingerprint: record("one").fingerprint, ..revised(&other) };
     for (digest, after) in [([3; 32], same), ([4; 32], revised(&other))] {
         let note = note(digest);
-        let render: Render<Updated> = Box::new(move |it| note(format!("{it:?}")));
+        let render: Render = Box::new(move |it| note(format!("{it:?}")));
         let update = desk.change(after, Deduplicate::Yes);
         desk.update(UpdateToken { render: Some(render), ..update }).await;
     }
-    let expected = ["New", "Existing", "Duplicate", "Done"];
+    let expected = ["[New", "[Existing", "[Existing", "[Updated"];
     let seen = seen.lock().unwrap().clone();
     assert_eq!(seen.len(), expected.len());
     for (seen, expected) in seen.iter().zip(expected) {
@@ -140,7 +137,7 @@ async fn the_step_sees_every_outcome_worth_remembering(desk: Desk) {
 }
 
 async fn what_had_no_effect_is_not_remembered(desk: Desk) {
-    let none: Render<Inserted> = Box::new(|_| None);
+    let none: Render = Box::new(|_| None);
     assert_eq!(desk.insert_answered(bare(record("one")), none).await.unwrap(), Inserted::New);
 
     let taken = TokenRecord { fingerprint: None, ..record("one") };
@@ -151,7 +148,7 @@ async fn what_had_no_effect_is_not_remembered(desk: Desk) {
     let render = Some(remember(desk.answer([3; 32])));
     assert_eq!(desk.update(UpdateToken { render, ..update }).await, Updated::Stale);
 
-    let none: Render<Updated> = Box::new(|_| None);
+    let none: Render = Box::new(|_| None);
     let update = desk.change(revised(&record("one")), Deduplicate::No);
     assert_eq!(desk.update(UpdateToken { render: Some(none), ..update }).await, Updated::Done);
 
@@ -171,7 +168,7 @@ async fn a_second_effect_under_one_key_is_taken_back(desk: Desk) {
 
     let update = desk.change(revised(&record("one")), Deduplicate::No);
     let update = UpdateToken { render: Some(remember(desk.answer(KEY))), ..update };
-    let second = desk.store().update_token(desk.permit(Permission::TokenUpdate), update).await;
+    let second = desk.update_token(update).await;
     assert!(matches!(second, Err(StoreError::Corrupt(_))), "{second:?}");
     assert_eq!(desk.find("one").await, Some(bare(record("one"))));
     assert!(data_of(&desk, KEY).await.is_some());
@@ -221,7 +218,7 @@ async fn the_data_of_a_duplicate_goes_with_the_token_that_was_found(desk: Desk) 
 }
 
 async fn an_answer_without_data_outlives_its_token(desk: Desk) {
-    let answer = AnswerRecord { data: None, ..desk.answer(KEY) };
+    let answer = AnswerRecord { parts: vec![], ..desk.answer(KEY) };
     desk.insert_answered(bare(record("one")), remember(answer)).await.unwrap();
     assert_eq!(data_of(&desk, KEY).await, None);
     desk.delete("one", 0).await;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use scrip_core::{
-    store::{CvcChange, Deduplicate, Inserted, TokenRecord, UpdateToken, Updated},
+    store::{CvcChange, Deduplicate, TokenRecord},
     token_type::TokenType,
 };
 use scrip_seal::Fingerprint;
 
 use crate::{
-    desk::{Desk, bare, code, record, revised},
+    desk::{Desk, Inserted, UpdateToken, Updated, bare, code, record, revised},
     world::{START, containers},
 };
 

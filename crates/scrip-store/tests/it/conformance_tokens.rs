@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use scrip_core::store::{
-    Changed, CvcChange, Deduplicate, Inserted, StoredToken, UpdateToken, Updated,
-};
-use scrip_core::{permission::Permission, store::TokenRecord};
+use scrip_core::store::{Changed, CvcChange, Deduplicate, StoredToken, TokenRecord};
 
 use crate::{
-    desk::{Desk, bare, code, record, revised},
+    desk::{Desk, Inserted, UpdateToken, Updated, bare, code, record, revised},
     world::{START, containers},
 };
 
@@ -31,8 +28,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 async fn insert_with_code(desk: &Desk, id: &str) {
     let token = StoredToken { record: record(id), cvc: Some(code("123")) };
     let insert = desk.insertion(token, Deduplicate::No);
-    let permit = desk.permit(Permission::TokenCreate);
-    assert_eq!(desk.store().insert_token(permit, insert).await.unwrap(), Inserted::New);
+    assert_eq!(desk.insert_token(insert).await.unwrap(), Inserted::New);
 }
 
 async fn what_is_inserted_is_found(desk: Desk) {
@@ -96,7 +92,7 @@ async fn an_expired_token_gives_up_its_id(desk: Desk) {
         cvc: Some(code("123")),
     };
     let insert = desk.insertion(token, Deduplicate::No);
-    desk.store().insert_token(desk.permit(Permission::TokenCreate), insert).await.unwrap();
+    desk.insert_token(insert).await.unwrap();
     desk.advance(MINUTE);
     let next = TokenRecord { body: revised(&record("one")).body, ..record("one") };
     assert_eq!(desk.insert(next.clone()).await, Inserted::New);

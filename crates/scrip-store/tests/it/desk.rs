@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use scrip_core::{
-    answer::AnswerRecord,
+    answer::{AnswerPart, AnswerRecord},
     audit::{AuditRecord, Operation},
-    caller::{Caller, Permit},
+    caller::{Caller, Inquiry, Permit},
     cvc::CvcRecord,
     id::ApplicationId,
     permission::Permission,
     store::{
-        AskedAnswer, Changed, Claimed, CvcChange, Deduplicate, DeleteToken, InsertToken, Inserted,
-        Modified, Render, Store, StoreError, StoredToken, TokenRecord, UpdateToken, Updated,
+        self, AskedAnswer, Batched, Changed, Claimed, CvcChange, Deduplicate, DeleteToken,
+        Modified, Obstacle, Outcome, Render, Store, StoreError, StoredToken, TokenBatch,
+        TokenRecord, TokenWrite,
     },
     tenant::Settings,
     time::{Clock, Timestamp},
@@ -29,6 +30,65 @@ pub(crate) struct Desk {
     /// Somebody of another tenant.
     pub(crate) stranger: Caller,
     pub(crate) world: World,
+}
+
+/// A batch of one insert.
+pub(crate) struct InsertToken {
+    pub(crate) token: StoredToken,
+    pub(crate) deduplicate: Deduplicate,
+    pub(crate) audit: AuditRecord,
+    pub(crate) render: Option<Render>,
+}
+
+/// A batch of one update.
+pub(crate) struct UpdateToken {
+    pub(crate) token: TokenRecord,
+    pub(crate) cvc: CvcChange,
+    pub(crate) deduplicate: Deduplicate,
+    pub(crate) audit: AuditRecord,
+    pub(crate) render: Option<Render>,
+}
+
+/// What became of one insert.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Inserted {
+    New,
+    Existing(Box<StoredToken>),
+    IdTaken,
+}
+
+/// What became of one update.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Updated {
+    Done,
+    Duplicate(Box<StoredToken>),
+    Stale,
+}
+
+pub(crate) fn inserted(batched: Result<Batched, StoreError>) -> Result<Inserted, StoreError> {
+    Ok(match one(batched?) {
+        Ok(Outcome::New) => Inserted::New,
+        Ok(Outcome::Existing(found)) => Inserted::Existing(found),
+        Err(Obstacle::IdTaken) => Inserted::IdTaken,
+        other => panic!("{other:?}"),
+    })
+}
+
+pub(crate) fn updated(batched: Result<Batched, StoreError>) -> Result<Updated, StoreError> {
+    Ok(match one(batched?) {
+        Ok(Outcome::Updated) => Updated::Done,
+        Ok(Outcome::Existing(found)) => Updated::Duplicate(found),
+        Err(Obstacle::Stale) => Updated::Stale,
+        other => panic!("{other:?}"),
+    })
+}
+
+fn one(batched: Batched) -> Result<Outcome, Obstacle> {
+    match batched {
+        Batched::Written(mut outcomes) if outcomes.len() == 1 => Ok(outcomes.remove(0)),
+        Batched::Refused(mut obstacles) if obstacles.len() == 1 => Err(obstacles.remove(0).1),
+        other @ (Batched::Written(_) | Batched::Refused(_)) => panic!("{other:?}"),
+    }
 }
 
 impl Desk {
@@ -71,24 +131,38 @@ impl Desk {
         InsertToken { token, deduplicate, audit, render: None }
     }
 
+    pub(crate) fn inquiry(&self) -> Inquiry {
+        self.caller.inquire(Permission::TokenCreate).unwrap()
+    }
+
+    /// An insert as the store takes it.
+    pub(crate) fn sent(&self, insert: InsertToken) -> (Inquiry, TokenBatch) {
+        let InsertToken { token, deduplicate, audit, render } = insert;
+        let permit = self.permit(Permission::TokenCreate);
+        let insert = store::InsertToken { permit, token, deduplicate, audit };
+        (self.inquiry(), TokenBatch { writes: vec![TokenWrite::Insert(insert)], render })
+    }
+
+    pub(crate) async fn insert_token(&self, insert: InsertToken) -> Result<Inserted, StoreError> {
+        let (inquiry, batch) = self.sent(insert);
+        inserted(self.store().write_tokens(inquiry, batch).await)
+    }
+
     pub(crate) async fn insert(&self, record: TokenRecord) -> Inserted {
-        let insert = self.insertion(bare(record), Deduplicate::No);
-        self.store().insert_token(self.permit(Permission::TokenCreate), insert).await.unwrap()
+        self.insert_token(self.insertion(bare(record), Deduplicate::No)).await.unwrap()
     }
 
     pub(crate) async fn insert_once(&self, record: TokenRecord) -> Inserted {
-        let insert = self.insertion(bare(record), Deduplicate::Yes);
-        self.store().insert_token(self.permit(Permission::TokenCreate), insert).await.unwrap()
+        self.insert_token(self.insertion(bare(record), Deduplicate::Yes)).await.unwrap()
     }
 
     pub(crate) async fn insert_answered(
         &self,
         token: StoredToken,
-        render: Render<Inserted>,
+        render: Render,
     ) -> Result<Inserted, StoreError> {
         let insert = self.insertion(token, Deduplicate::Yes);
-        let insert = InsertToken { render: Some(render), ..insert };
-        self.store().insert_token(self.permit(Permission::TokenCreate), insert).await
+        self.insert_token(InsertToken { render: Some(render), ..insert }).await
     }
 
     pub(crate) async fn find(&self, id: &str) -> Option<StoredToken> {
@@ -101,8 +175,16 @@ impl Desk {
         UpdateToken { token, cvc: CvcChange::Keep, deduplicate, audit, render: None }
     }
 
+    pub(crate) async fn update_token(&self, update: UpdateToken) -> Result<Updated, StoreError> {
+        let UpdateToken { token, cvc, deduplicate, audit, render } = update;
+        let permit = self.permit(Permission::TokenUpdate);
+        let update = store::UpdateToken { permit, token, cvc, deduplicate, audit };
+        let batch = TokenBatch { writes: vec![TokenWrite::Update(update)], render };
+        updated(self.store().write_tokens(self.inquiry(), batch).await)
+    }
+
     pub(crate) async fn update(&self, update: UpdateToken) -> Updated {
-        self.store().update_token(self.permit(Permission::TokenUpdate), update).await.unwrap()
+        self.update_token(update).await.unwrap()
     }
 
     pub(crate) async fn delete(&self, id: &str, revision: i64) -> Changed {
@@ -123,7 +205,7 @@ impl Desk {
             digest,
             created_at: self.now(),
             head: Sealed::from_stored(b"head".to_vec()),
-            data: Some(Sealed::from_stored(b"data".to_vec())),
+            parts: vec![AnswerPart { at: 0, sealed: Sealed::from_stored(b"data".to_vec()) }],
         }
     }
 }

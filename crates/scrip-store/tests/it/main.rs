@@ -29,6 +29,7 @@ macro_rules! on_both_engines {
 }
 
 mod conformance_answers;
+mod conformance_batch;
 mod conformance_directory;
 mod conformance_duplicates;
 mod conformance_tokens;

@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use scrip_core::{
+    answer::AnswerPart,
+    audit::Operation,
     permission::Permission,
     store::{
-        Claimed, CvcChange, Deduplicate, InsertToken, Render, StoredToken, TokenRecord, UpdateToken,
+        Claimed, CvcChange, Deduplicate, InsertToken, Render, StoredToken, TokenBatch, TokenRecord,
+        TokenWrite, UpdateToken,
     },
     token_type::TokenType,
 };
@@ -15,7 +18,7 @@ use scrip_seal::{Fingerprint, IndexDigest, Sealed};
 use crate::{
     desk::{Desk, code, record},
     listing_desk::lists,
-    world::{Engine, containers},
+    world::{Engine, containers, token_id},
 };
 
 /// Few of each, so that they meet.
@@ -29,17 +32,23 @@ struct Drawn {
     fingerprint: Option<u8>,
     containers: usize,
     lasts_minutes: Option<u32>,
-    deduplicate: bool,
-    answer: Option<u8>,
+    deduplicate: Deduplicate,
+    answered: bool,
     cvc: u8,
     body: u8,
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum Write {
     Insert(Drawn),
     /// How far from the current revision the writer thinks it is: mostly not at all.
     Update(Drawn, i64),
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// With an idempotency key, perhaps.
+    Batch(Vec<Write>, Option<u8>),
     Delete(usize, i64),
     Find(usize),
     List,
@@ -52,8 +61,13 @@ enum Step {
 
 fn drawn() -> impl Strategy<Value = Drawn> {
     let identity = (0..IDS.len(), any::<bool>(), proptest::option::weighted(0.8, 0..3_u8));
-    let rest = (0..CONTAINERS.len(), proptest::option::weighted(0.4, 1..10_u32), any::<bool>());
-    let beside = (proptest::option::of(0..6_u8), 0..3_u8, any::<u8>());
+    let deduplicate = prop_oneof![
+        3 => Just(Deduplicate::No),
+        3 => Just(Deduplicate::Yes),
+        1 => Just(Deduplicate::Tell),
+    ];
+    let rest = (0..CONTAINERS.len(), proptest::option::weighted(0.4, 1..10_u32), deduplicate);
+    let beside = (any::<bool>(), 0..3_u8, any::<u8>());
     (identity, rest, beside).prop_map(|(identity, rest, beside)| Drawn {
         id: identity.0,
         card: identity.1,
@@ -61,17 +75,28 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         containers: rest.0,
         lasts_minutes: rest.1,
         deduplicate: rest.2,
-        answer: beside.0,
+        answered: beside.0,
         cvc: beside.1,
         body: beside.2,
     })
 }
 
-fn step() -> impl Strategy<Value = Step> {
-    let off = || prop_oneof![8 => Just(0_i64), 1 => Just(1), 1 => Just(-1)];
+fn off() -> impl Strategy<Value = i64> {
+    prop_oneof![8 => Just(0_i64), 1 => Just(1), 1 => Just(-1)]
+}
+
+fn write() -> impl Strategy<Value = Write> {
     prop_oneof![
-        6 => drawn().prop_map(Step::Insert),
-        4 => (drawn(), off()).prop_map(|(it, off)| Step::Update(it, off)),
+        6 => drawn().prop_map(Write::Insert),
+        4 => (drawn(), off()).prop_map(|(it, off)| Write::Update(it, off)),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let key = || proptest::option::of(0..6_u8);
+    prop_oneof![
+        6 => (vec(write(), 1), key()).prop_map(|(writes, key)| Step::Batch(writes, key)),
+        6 => (vec(write(), 0..5), key()).prop_map(|(writes, key)| Step::Batch(writes, key)),
         2 => (0..IDS.len(), off()).prop_map(|(id, off)| Step::Delete(id, off)),
         2 => (0..IDS.len()).prop_map(Step::Find),
         2 => Just(Step::List),
@@ -114,28 +139,40 @@ impl Side {
         }
     }
 
-    fn render<T>(&self, it: &Drawn) -> Option<Render<T>> {
-        let mut answer = self.desk.answer(self.digest(it.answer?));
-        answer.head = Sealed::from_stored(vec![it.body]);
-        answer.data = answer.data.filter(|_| it.card);
-        Some(Box::new(move |_| Some(answer)))
+    /// An answer with parts for some of the writes.
+    fn render(&self, writes: &[Write], key: u8) -> Render {
+        let mut answer = self.desk.answer(self.digest(key));
+        let drawn = |it: &Write| match it {
+            Write::Insert(it) | Write::Update(it, _) => (it.answered, it.body),
+        };
+        answer.head = Sealed::from_stored(writes.iter().map(|it| drawn(it).1).collect());
+        let part = |(at, it): (usize, &Write)| {
+            let (answered, body) = drawn(it);
+            answered.then(|| AnswerPart { at, sealed: Sealed::from_stored(vec![body]) })
+        };
+        answer.parts = writes.iter().enumerate().filter_map(part).collect();
+        Box::new(move |_| Some(answer))
     }
 
-    async fn insert(&self, it: &Drawn) -> String {
+    fn insert(&self, it: &Drawn) -> TokenWrite {
         let cvc = (it.cvc > 0).then(|| code(&it.cvc.to_string()));
-        let token = StoredToken { record: self.record(it), cvc };
-        let insert =
-            InsertToken { render: self.render(it), ..self.desk.insertion(token, deduplicate(it)) };
-        let permit = self.desk.permit(Permission::TokenCreate);
-        format!("{:?}", self.desk.store().insert_token(permit, insert).await)
+        TokenWrite::Insert(InsertToken {
+            permit: self.desk.permit(Permission::TokenCreate),
+            token: StoredToken { record: self.record(it), cvc },
+            deduplicate: it.deduplicate,
+            audit: self.desk.audit(Operation::CreateToken),
+        })
     }
 
-    async fn update(&self, it: &Drawn, off: i64) -> String {
-        let Some(before) = self.desk.find(IDS[it.id]).await else { return "nothing".to_owned() };
+    /// Of what is there before the batch; what an earlier write of it made or changed is not it.
+    async fn update(&self, it: &Drawn, off: i64) -> TokenWrite {
+        let before = self.desk.find(IDS[it.id]).await.map(|it| it.record);
+        let nothing = || TokenRecord { revision: 1000, ..self.record(it) };
+        let before = before.unwrap_or_else(nothing);
         let token = TokenRecord {
-            token_type: before.record.token_type,
-            revision: before.record.revision + 1 + off,
-            created_at: before.record.created_at,
+            token_type: before.token_type,
+            revision: before.revision + 1 + off,
+            created_at: before.created_at,
             ..self.record(it)
         };
         let cvc = match it.cvc {
@@ -143,13 +180,32 @@ impl Side {
             1 => CvcChange::Remove,
             _ => CvcChange::Replace(code(&it.body.to_string())),
         };
-        let update = UpdateToken {
+        TokenWrite::Update(UpdateToken {
+            permit: self.desk.permit(Permission::TokenUpdate),
+            token,
             cvc,
-            render: self.render(it),
-            ..self.desk.change(token, deduplicate(it))
-        };
-        let permit = self.desk.permit(Permission::TokenUpdate);
-        format!("{:?}", self.desk.store().update_token(permit, update).await)
+            deduplicate: it.deduplicate,
+            audit: self.desk.audit(Operation::UpdateToken),
+        })
+    }
+
+    async fn batch(&self, drawn: &[Write], key: Option<u8>) -> String {
+        let mut writes = Vec::new();
+        for write in drawn {
+            writes.push(match write {
+                Write::Insert(it) => self.insert(it),
+                Write::Update(it, off) => self.update(it, *off).await,
+            });
+        }
+        let batch = TokenBatch { writes, render: key.map(|it| self.render(drawn, it)) };
+        format!("{:?}", self.desk.store().write_tokens(self.desk.inquiry(), batch).await)
+    }
+
+    async fn find_all(&self) -> String {
+        let inquiry = self.desk.caller.inquire(Permission::TokenRead).unwrap();
+        let ids = ["four", "absent", "one", "two", "one"].map(token_id);
+        let found = self.desk.store().find_tokens(inquiry, &ids, self.desk.now()).await;
+        format!("{found:?}")
     }
 
     async fn delete(&self, id: &str, off: i64) -> String {
@@ -170,6 +226,7 @@ impl Side {
         for id in IDS {
             all += &format!("{:?}\n", self.desk.find(id).await);
         }
+        all += &self.find_all().await;
         for number in 0..6 {
             all += &self.claim(number).await;
         }
@@ -178,8 +235,7 @@ impl Side {
 
     async fn take(mut self, step: &Step) -> (Self, String) {
         let outcome = match step {
-            Step::Insert(it) => self.insert(it).await,
-            Step::Update(it, off) => self.update(it, *off).await,
+            Step::Batch(writes, key) => self.batch(writes, *key).await,
             Step::Delete(id, off) => self.delete(IDS[*id], *off).await,
             Step::List => lists(&self.desk).await,
             Step::Find(id) => format!("{:?}", self.desk.find(IDS[*id]).await),
@@ -199,10 +255,6 @@ impl Side {
         };
         (self, outcome)
     }
-}
-
-fn deduplicate(it: &Drawn) -> Deduplicate {
-    if it.deduplicate { Deduplicate::Yes } else { Deduplicate::No }
 }
 
 async fn compare(steps: Vec<Step>) {

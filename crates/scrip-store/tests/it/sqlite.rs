@@ -11,14 +11,13 @@ use std::{
 use rusqlite::Connection;
 use scrip_core::{
     answer::AnswerRecord,
-    permission::Permission,
-    store::{Claimed, Deduplicate, InsertToken, Inserted, Render, StoreError, TokenRecord},
+    store::{Claimed, Deduplicate, Outcome, Render, StoreError, TokenRecord},
 };
 use scrip_store::SqliteStore;
 use tokio::task::JoinSet;
 
 use crate::{
-    desk::{Desk, bare, record, revised},
+    desk::{Desk, InsertToken, Inserted, bare, inserted, record, revised},
     world::{Engine, World},
 };
 
@@ -31,7 +30,7 @@ fn count(file: &Path, table: &str) -> i64 {
     Connection::open(file).unwrap().query_row(&sql, [], |row| row.get(0)).unwrap()
 }
 
-fn step(it: impl FnOnce(&Inserted) -> Option<AnswerRecord> + Send + 'static) -> Render<Inserted> {
+fn step(it: impl FnOnce(&[Outcome]) -> Option<AnswerRecord> + Send + 'static) -> Render {
     Box::new(it)
 }
 
@@ -40,8 +39,8 @@ async fn insert_all(desk: &Desk, inserts: Vec<InsertToken>) -> Vec<Result<Insert
     let mut tasks = JoinSet::new();
     for (at, insert) in inserts.into_iter().enumerate() {
         let store = Arc::clone(&desk.world.vault.store);
-        let permit = desk.permit(Permission::TokenCreate);
-        tasks.spawn(async move { (at, store.insert_token(permit, insert).await) });
+        let (inquiry, batch) = desk.sent(insert);
+        tasks.spawn(async move { (at, inserted(store.write_tokens(inquiry, batch).await)) });
     }
     let mut outcomes = tasks.join_all().await;
     outcomes.sort_by_key(|(at, _)| *at);
@@ -104,7 +103,7 @@ async fn many_creates_of_one_card_leave_one_token() {
 async fn a_reopened_file_has_everything() {
     let desk = desk().await;
     let answer = desk.answer([1; 32]);
-    let render: Render<Inserted> = Box::new(move |_| Some(answer));
+    let render: Render = Box::new(move |_| Some(answer));
     desk.insert_answered(bare(record("one")), render).await.unwrap();
     desk.update(desk.change(revised(&record("one")), Deduplicate::No)).await;
     let directory = desk.store().load_directory().await.unwrap();
@@ -188,7 +187,7 @@ async fn the_answer_is_made_before_the_commit() {
     let desk = desk().await;
     let (seen, answer) = (Arc::new(std::sync::Mutex::new(None)), desk.answer([1; 32]));
     let (file, note) = (desk.world.file(), Arc::clone(&seen));
-    let render: Render<Inserted> = Box::new(move |_| {
+    let render: Render = Box::new(move |_| {
         *note.lock().unwrap() = Some((count(&file, "tokens"), count(&file, "answers")));
         Some(answer)
     });
@@ -205,7 +204,7 @@ async fn a_full_queue_sheds() {
     let desk = desk().await;
     let (begun, has_begun) = mpsc::channel();
     let (go_on, may_go_on) = mpsc::channel::<()>();
-    let render: Render<Inserted> = Box::new(move |_| {
+    let render: Render = Box::new(move |_| {
         begun.send(()).unwrap();
         may_go_on.recv().unwrap();
         None
@@ -214,9 +213,8 @@ async fn a_full_queue_sheds() {
         render: Some(render),
         ..desk.insertion(bare(record("slow")), Deduplicate::No)
     };
-    let (store, permit) =
-        (Arc::clone(&desk.world.vault.store), desk.permit(Permission::TokenCreate));
-    let slow = tokio::spawn(async move { store.insert_token(permit, slow).await });
+    let (store, (inquiry, slow)) = (Arc::clone(&desk.world.vault.store), desk.sent(slow));
+    let slow = tokio::spawn(async move { inserted(store.write_tokens(inquiry, slow).await) });
     tokio::task::yield_now().await;
     has_begun.recv().unwrap();
 
@@ -225,8 +223,8 @@ async fn a_full_queue_sheds() {
         let token = TokenRecord { fingerprint: None, ..record(&format!("id-{at}")) };
         let insert = desk.insertion(bare(token), Deduplicate::No);
         let store = Arc::clone(&desk.world.vault.store);
-        let permit = desk.permit(Permission::TokenCreate);
-        tasks.spawn(async move { (at, store.insert_token(permit, insert).await) });
+        let (inquiry, batch) = desk.sent(insert);
+        tasks.spawn(async move { (at, inserted(store.write_tokens(inquiry, batch).await)) });
     }
     tokio::task::yield_now().await;
     while tasks.len() > QUEUE {

@@ -132,18 +132,21 @@ CREATE TABLE answers (
     tenant     BLOB NOT NULL,
     digest     BLOB NOT NULL,
     created_at INTEGER NOT NULL,
-    head       BLOB NOT NULL,
-    data       BLOB,
-    token      INTEGER
+    head       BLOB NOT NULL
 ) STRICT;
 
 CREATE UNIQUE INDEX answers_by_digest ON answers (digest);
-CREATE INDEX answers_by_token ON answers (token) WHERE token IS NOT NULL;
 
--- However a token goes, no remembered answer keeps its data.
-CREATE TRIGGER tokens_forget_answers AFTER DELETE ON tokens BEGIN
-    UPDATE answers SET data = NULL, token = NULL WHERE token = OLD.seq;
-END;
+-- What an answer shows of each token. However a token goes, no remembered answer keeps its data.
+CREATE TABLE answer_data (
+    answer INTEGER NOT NULL REFERENCES answers (seq) ON DELETE CASCADE,
+    at     INTEGER NOT NULL,
+    token  INTEGER NOT NULL REFERENCES tokens (seq) ON DELETE CASCADE,
+    sealed BLOB NOT NULL,
+    PRIMARY KEY (answer, at)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX answer_data_by_token ON answer_data (token);
 
 CREATE TABLE audit (
     seq       INTEGER PRIMARY KEY,

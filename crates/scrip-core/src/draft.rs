@@ -1,0 +1,245 @@
+//! A token that was asked for, complete but for the store's word: checked, evaluated, named, sealed.
+
+use scrip_seal::{Fingerprint, Sealed};
+
+use crate::{
+    Vault,
+    audit::AuditRecord,
+    body::Body,
+    caller::{Caller, Permit},
+    container::Containers,
+    cvc::{Cvc, seal_cvc, take_cvc},
+    error::{Error, FieldError},
+    expressions::{Evaluated, IdSource, evaluate, token_id},
+    id::TokenId,
+    permission::{Permission, Transform},
+    plain::Plain,
+    reveal::{Audience, show},
+    store::{Deduplicate, InsertToken, StoredToken, TokenRecord, TokenWrite},
+    tenant::DeduplicationBehavior::{ReadExisting, UpdateExisting},
+    time::Timestamp,
+    token::{NewToken, TokenPatch, TokenSource, TokenView},
+    token_type::TokenType,
+};
+
+pub(crate) struct Draft {
+    pub(crate) token: StoredToken,
+    pub(crate) permit: Permit,
+    /// Whether one that is there already may take its place.
+    pub(crate) deduplicate: Deduplicate,
+    /// What it would change of that one, where the tenant has it updated.
+    pub(crate) patch: Option<TokenPatch>,
+    body: Body,
+    cvc: Option<Cvc>,
+    naming: Naming,
+}
+
+/// What can be done when the id is taken.
+enum Naming {
+    /// It was asked for: nothing.
+    Fixed,
+    /// Another one can be drawn, so many times. A short alias has only so many values.
+    Alias { source: String, draws_left: usize },
+}
+
+/// How often an alias is drawn before the token gets an id like any other.
+const ALIAS_DRAWS: usize = 8;
+
+impl Draft {
+    /// # Errors
+    /// The request breaks a rule, or no rule lets the caller create the token.
+    pub(crate) fn new(
+        vault: &Vault,
+        caller: &Caller,
+        mut new: NewToken,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let (token_type, mut data) = source(&mut new)?;
+        token_type.check(data.expose_mut()).map_err(Error::Invalid)?;
+        check_expiry(new.expires_at, now)?;
+        let assumed = || Containers::from(token_type.default_container());
+        let containers = new.containers.take().unwrap_or_else(assumed);
+        let permit = caller.permit(Permission::TokenCreate, &containers)?;
+
+        let cvc = take_cvc(token_type, &mut data);
+        let patch = match caller.tenant().settings.token_deduplication_behavior {
+            ReadExisting => None,
+            UpdateExisting => Some(existing_patch(&new, token_type, &data, cvc.as_ref())),
+        };
+        let body = Body {
+            data,
+            mask: new.mask.take().and_then(|it| token_type.own_mask(it)),
+            metadata: new.metadata.take(),
+            search_indexes: new.search_indexes.take(),
+            fingerprint_expression: new.fingerprint_expression.take(),
+        };
+        let Evaluated { fingerprint, indexes } = evaluate(caller.tenant(), token_type, &body)?;
+        let (id, naming) = match new.id.take() {
+            None => (TokenId::random(vault.chance), Naming::Fixed),
+            Some(source) => named(source, token_type, &body, vault.chance)?,
+        };
+        let record = TokenRecord {
+            id,
+            token_type,
+            fingerprint,
+            containers,
+            created_by: caller.application(),
+            created_at: now,
+            modified: None,
+            expires_at: new.expires_at,
+            revision: first_revision(vault.chance),
+            indexes,
+            body: Sealed::from_stored(Vec::new()),
+        };
+        let token = StoredToken { record, cvc: None };
+        let deduplicate = deduplicate(caller, new.deduplicate, fingerprint.is_some());
+        let mut draft = Self { token, permit, deduplicate, patch, body, cvc, naming };
+        draft.seal(vault)?;
+        Ok(draft)
+    }
+
+    /// Under the id that it has now.
+    fn seal(&mut self, vault: &Vault) -> Result<(), Error> {
+        let caller = self.permit.caller();
+        let record = &mut self.token.record;
+        record.body = self.body.seal(caller.tenant(), record)?;
+        let seal = |it| seal_cvc(vault, caller, it, &record.id, record.created_at);
+        self.token.cvc = self.cvc.as_ref().map(seal);
+        Ok(())
+    }
+
+    /// Another id, when this one is taken.
+    ///
+    /// # Errors
+    /// It has to be this one.
+    pub(crate) fn rename(&mut self, vault: &Vault) -> Result<(), Error> {
+        let Naming::Alias { source, draws_left } = &mut self.naming else {
+            return Err(Error::Conflict { reason: "a token with this id exists" });
+        };
+        let record = &mut self.token.record;
+        if let Some(left) = draws_left.checked_sub(1) {
+            *draws_left = left;
+            record.id = token_id(source, record.token_type, &self.body, vault.chance)?.into_id();
+        } else {
+            record.id = TokenId::random(vault.chance);
+            self.naming = Naming::Fixed;
+        }
+        self.seal(vault)
+    }
+
+    pub(crate) fn is_aliased(&self) -> bool {
+        matches!(self.naming, Naming::Alias { .. })
+    }
+
+    /// What a duplicate has the same of.
+    pub(crate) fn identity(&self) -> Option<(TokenType, Fingerprint, String)> {
+        let record = &self.token.record;
+        let fingerprint = record.fingerprint.filter(|_| self.deduplicate != Deduplicate::No)?;
+        Some((record.token_type, fingerprint, record.containers.set_text()))
+    }
+
+    /// # Errors
+    /// As for [`Caller::permit`].
+    pub(crate) fn write(
+        &self,
+        deduplicate: Deduplicate,
+        audit: AuditRecord,
+    ) -> Result<TokenWrite, Error> {
+        Ok(TokenWrite::Insert(InsertToken {
+            permit: self.permit.again()?,
+            token: self.token.clone(),
+            deduplicate,
+            audit,
+        }))
+    }
+
+    /// What an answer remembers of it when it is new.
+    pub(crate) fn remembered(&self) -> Result<TokenView, Error> {
+        show(&self.permit, &self.token, self.body.duplicate(), Audience::Memory)
+    }
+
+    /// What its caller is told when it is new. The code is at hand, and need not be opened again.
+    pub(crate) fn into_view(mut self, audience: Audience<'_>) -> Result<TokenView, Error> {
+        self.token.cvc = None;
+        let mut view = show(&self.permit, &self.token, self.body, audience)?;
+        if let Some(detail) = &mut view.detail
+            && self.permit.transform() == Transform::Reveal
+        {
+            detail.shown.cvc = self.cvc;
+        }
+        Ok(view)
+    }
+}
+
+fn named(
+    source: String,
+    token_type: TokenType,
+    body: &Body,
+    chance: fn(&mut [u8]),
+) -> Result<(TokenId, Naming), Error> {
+    let drawn = token_id(&source, token_type, body, chance)?;
+    let naming = match drawn {
+        IdSource::Given(_) | IdSource::Computed(_) => Naming::Fixed,
+        IdSource::Alias(_) => Naming::Alias { source, draws_left: ALIAS_DRAWS.saturating_sub(1) },
+    };
+    Ok((drawn.into_id(), naming))
+}
+
+/// By chance, so that whoever read a token that was since deleted does not take a new one under the
+/// same id for it.
+fn first_revision(chance: fn(&mut [u8])) -> i64 {
+    let mut bytes = [0; 8];
+    chance(&mut bytes);
+    // Positive, with room to count.
+    i64::from_be_bytes(bytes).unsigned_abs().checked_shr(2).unwrap_or(0).cast_signed()
+}
+
+fn source(new: &mut NewToken) -> Result<(TokenType, Plain), Error> {
+    match std::mem::replace(&mut new.source, TokenSource::Intent(String::new())) {
+        TokenSource::Data { token_type, data } => Ok((token_type, data)),
+        TokenSource::Intent(_) => {
+            Err(FieldError::new("token_intent_id", "token intents are not available yet").into())
+        }
+    }
+}
+
+/// What the request would change of a token that is already there.
+fn existing_patch(
+    new: &NewToken,
+    token_type: TokenType,
+    data: &Plain,
+    cvc: Option<&Cvc>,
+) -> TokenPatch {
+    let mut data = data.duplicate();
+    if let (Some(cvc), Some(object)) = (cvc, data.expose_mut().as_object_mut()) {
+        object.insert("cvc".to_owned(), cvc.expose().into());
+    }
+    // Open data with the fingerprint of the whole is the same data; merging it would drop nulls.
+    let same = token_type == TokenType::Token && new.fingerprint_expression.is_none();
+    TokenPatch {
+        data: (!same).then_some(data),
+        mask: new.mask.clone(),
+        metadata: new.metadata.as_ref().map(|it| serde_json::json!(it)),
+        containers: None,
+        search_indexes: new.search_indexes.clone().map(Some),
+        fingerprint_expression: new.fingerprint_expression.clone().map(Some),
+        deduplicate: Some(false),
+        expires_at: new.expires_at.map(Some),
+    }
+}
+
+pub(crate) fn check_expiry(expires_at: Option<Timestamp>, now: Timestamp) -> Result<(), Error> {
+    if expires_at.is_some_and(|it| it <= now) {
+        return Err(FieldError::new("expires_at", "must be in the future").into());
+    }
+    Ok(())
+}
+
+pub(crate) fn deduplicate(
+    caller: &Caller,
+    asked: Option<bool>,
+    fingerprinted: bool,
+) -> Deduplicate {
+    let wanted = asked.unwrap_or(caller.tenant().settings.deduplicate_tokens);
+    if wanted && fingerprinted { Deduplicate::Yes } else { Deduplicate::No }
+}

@@ -1,0 +1,109 @@
+//! Writes of tokens, one after the other. Whoever calls takes them back when one is refused.
+
+use scrip_core::{
+    id::{TenantId, TokenId},
+    store::{
+        Batched, CvcChange, Deduplicate, InsertToken, Obstacle, Outcome, StoreError, TokenBatch,
+        TokenWrite, UpdateToken,
+    },
+};
+
+use super::{Row, State};
+
+/// What one write did, and to which token.
+type Attempt = Result<(Outcome, TokenId), Obstacle>;
+
+impl State {
+    pub(super) fn write_tokens(
+        &mut self,
+        tenant: TenantId,
+        batch: TokenBatch,
+    ) -> Result<Batched, StoreError> {
+        self.check_tenant(tenant)?;
+        let (mut outcomes, mut ids, mut obstacles) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, write) in batch.writes.into_iter().enumerate() {
+            let attempt = match write {
+                TokenWrite::Insert(insert) if insert.permit.tenant().id == tenant => {
+                    self.insert(tenant, insert)
+                }
+                TokenWrite::Update(update) if update.permit.tenant().id == tenant => {
+                    self.update(tenant, update)
+                }
+                TokenWrite::Insert(_) | TokenWrite::Update(_) => {
+                    return Err(StoreError::Corrupt("a batch is of one tenant"));
+                }
+            };
+            match attempt {
+                Ok((outcome, id)) => {
+                    outcomes.push(outcome);
+                    ids.push(id);
+                }
+                Err(obstacle) => obstacles.push((at, obstacle)),
+            }
+        }
+        if !obstacles.is_empty() {
+            return Ok(Batched::Refused(obstacles));
+        }
+        let answer = batch.render.and_then(|it| it(&outcomes));
+        self.remember(tenant, answer, &ids)?;
+        Ok(Batched::Written(outcomes))
+    }
+
+    fn insert(&mut self, tenant: TenantId, insert: InsertToken) -> Attempt {
+        let InsertToken { token, deduplicate, audit, .. } = insert;
+        let (now, id) = (audit.at, token.record.id.clone());
+        let found = self.duplicate(tenant, &token.record, deduplicate, (None, now));
+        let (outcome, id) = match found {
+            Some(found) if deduplicate == Deduplicate::Tell => {
+                return Err(Obstacle::Duplicate(Box::new(found)));
+            }
+            Some(found) => {
+                let id = found.record.id.clone();
+                (Outcome::Existing(Box::new(found)), id)
+            }
+            None if self.live(tenant, &id, now).is_some() => return Err(Obstacle::IdTaken),
+            None => {
+                let expired = |it: &Row| it.tenant == tenant && it.token.record.id == id;
+                if let Some(at) = self.tokens.iter().position(expired) {
+                    self.remove(at);
+                }
+                self.inserted += 1;
+                self.tokens.push(Row { number: self.inserted, tenant, token });
+                (Outcome::New, id)
+            }
+        };
+        self.audit.push((tenant, audit.operation));
+        Ok((outcome, id))
+    }
+
+    fn update(&mut self, tenant: TenantId, update: UpdateToken) -> Attempt {
+        let UpdateToken { token, cvc, deduplicate, audit, .. } = update;
+        let id = token.id.clone();
+        let found = self.duplicate(tenant, &token, deduplicate, (Some(&id), audit.at));
+        let at = self.live(tenant, &id, audit.at);
+        let row = at.and_then(|it| self.tokens.get_mut(it));
+        let Some(row) = row.filter(|it| it.token.record.revision + 1 == token.revision) else {
+            return Err(Obstacle::Stale);
+        };
+        let (outcome, id) = match found {
+            Some(found) if deduplicate == Deduplicate::Tell => {
+                return Err(Obstacle::Duplicate(Box::new(found)));
+            }
+            Some(found) => {
+                let id = found.record.id.clone();
+                (Outcome::Existing(Box::new(found)), id)
+            }
+            None => {
+                row.token.record = token;
+                match cvc {
+                    CvcChange::Keep => (),
+                    CvcChange::Remove => row.token.cvc = None,
+                    CvcChange::Replace(cvc) => row.token.cvc = Some(cvc),
+                }
+                (Outcome::Updated, id)
+            }
+        };
+        self.audit.push((tenant, audit.operation));
+        Ok((outcome, id))
+    }
+}

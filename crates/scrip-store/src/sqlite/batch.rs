@@ -1,0 +1,112 @@
+//! Writes of tokens, all or none: the work of one savepoint.
+
+use rusqlite::Connection;
+use scrip_core::{
+    id::TenantId,
+    store::{
+        Batched, Deduplicate, InsertToken, Obstacle, Outcome, StoreError, StoredToken, TokenBatch,
+        TokenWrite, UpdateToken,
+    },
+};
+
+use crate::sqlite::{
+    answers::{insert_answer, insert_audit},
+    filed::{file, refile},
+    tokens::{
+        change_cvc, check_tenant, find_duplicate, find_token, insert_cvc, insert_row, update_row,
+    },
+};
+
+/// What one write did, and to which row.
+type Attempt = Result<(Outcome, i64), Obstacle>;
+
+/// A batch that is refused has still been tried to its end, so that all that stands in its way is
+/// told at once. Whoever calls takes back what it did.
+pub(super) fn write_tokens(
+    connection: &Connection,
+    tenant: TenantId,
+    batch: TokenBatch,
+) -> Result<Batched, StoreError> {
+    check_tenant(connection, tenant)?;
+    let (mut outcomes, mut rows) = (Vec::new(), Vec::new());
+    let mut obstacles = Vec::new();
+    for (at, write) in batch.writes.into_iter().enumerate() {
+        let attempt = match write {
+            TokenWrite::Insert(insert) => insert_token(connection, tenant, insert)?,
+            TokenWrite::Update(update) => update_token(connection, tenant, update)?,
+        };
+        match attempt {
+            Ok((outcome, seq)) => {
+                outcomes.push(outcome);
+                rows.push(seq);
+            }
+            Err(obstacle) => obstacles.push((at, obstacle)),
+        }
+    }
+    if !obstacles.is_empty() {
+        return Ok(Batched::Refused(obstacles));
+    }
+    if let Some(answer) = batch.render.and_then(|it| it(&outcomes)) {
+        insert_answer(connection, tenant, &answer, &rows)?;
+    }
+    Ok(Batched::Written(outcomes))
+}
+
+fn insert_token(
+    connection: &Connection,
+    tenant: TenantId,
+    insert: InsertToken,
+) -> Result<Attempt, StoreError> {
+    let InsertToken { permit, token, deduplicate, audit } = insert;
+    let StoredToken { record, cvc } = token;
+    check_permit(permit.tenant().id, tenant)?;
+    let now = audit.at;
+    let found = find_duplicate(connection, tenant, &record, (deduplicate, now, ""))?;
+    if let Some((seq, found)) = found {
+        if deduplicate == Deduplicate::Tell {
+            return Ok(Err(Obstacle::Duplicate(Box::new(found))));
+        }
+        insert_audit(connection, tenant, &audit, found.record.id.as_str(), "deduplicated")?;
+        return Ok(Ok((Outcome::Existing(Box::new(found)), seq)));
+    }
+    let Some(seq) = insert_row(connection, tenant, &record, now)? else {
+        return Ok(Err(Obstacle::IdTaken));
+    };
+    insert_cvc(connection, seq, cvc.as_ref())?;
+    file(connection, tenant, seq, &record)?;
+    insert_audit(connection, tenant, &audit, record.id.as_str(), "created")?;
+    Ok(Ok((Outcome::New, seq)))
+}
+
+fn update_token(
+    connection: &Connection,
+    tenant: TenantId,
+    update: UpdateToken,
+) -> Result<Attempt, StoreError> {
+    let UpdateToken { permit, token, cvc, deduplicate, audit } = update;
+    check_permit(permit.tenant().id, tenant)?;
+    let current = find_token(connection, tenant, &token.id, audit.at)?;
+    let current = current.filter(|(_, it)| it.record.revision.saturating_add(1) == token.revision);
+    let Some((seq, before)) = current else { return Ok(Err(Obstacle::Stale)) };
+    let own_id = token.id.as_str();
+    let found = find_duplicate(connection, tenant, &token, (deduplicate, audit.at, own_id))?;
+    if let Some((found_seq, found)) = found {
+        if deduplicate == Deduplicate::Tell {
+            return Ok(Err(Obstacle::Duplicate(Box::new(found))));
+        }
+        insert_audit(connection, tenant, &audit, own_id, "deduplicated")?;
+        return Ok(Ok((Outcome::Existing(Box::new(found)), found_seq)));
+    }
+    update_row(connection, seq, &token)?;
+    change_cvc(connection, seq, &cvc)?;
+    refile(connection, tenant, seq, (&before.record, &token))?;
+    insert_audit(connection, tenant, &audit, own_id, "updated")?;
+    Ok(Ok((Outcome::Updated, seq)))
+}
+
+fn check_permit(permitted: TenantId, tenant: TenantId) -> Result<(), StoreError> {
+    if permitted == tenant {
+        return Ok(());
+    }
+    Err(StoreError::Corrupt("a batch is of one tenant"))
+}
