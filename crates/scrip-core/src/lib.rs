@@ -26,6 +26,7 @@ pub mod id;
 pub mod operations;
 pub mod page;
 mod patch;
+pub mod path;
 pub mod permission;
 pub mod plain;
 pub mod policy;

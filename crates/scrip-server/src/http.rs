@@ -11,6 +11,7 @@ pub(crate) mod probes;
 pub(crate) mod problem;
 pub(crate) mod sessions;
 pub(crate) mod tenants;
+pub(crate) mod tokenize;
 pub(crate) mod tokens;
 pub(crate) mod trace;
 
@@ -48,17 +49,20 @@ pub(crate) struct Route {
     pub(crate) handler: fn(Asked) -> Handling,
 }
 
-/// What a route reads. Routes that read a body honour an idempotency key; the others ignore it.
+/// What a route reads. Routes that read a body and do something honour an idempotency key; the
+/// others ignore it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyKind {
     None,
     /// Whatever comes is passed over, but the idempotency key counts.
     Unread,
     Json,
+    /// JSON that is only asked about: nothing comes of it that could be repeated.
+    Question,
     MergePatch,
 }
 
-use BodyKind::{Json, MergePatch, None, Unread};
+use BodyKind::{Json, MergePatch, None, Question, Unread};
 
 const ANY_KEY: Needs = Needs::Key;
 const PUBLIC: Needs = Needs::Kind(ApplicationKind::Public);
@@ -74,6 +78,9 @@ pub(crate) const ROUTES: &[Route] = &[
     route(Operation::GetToken, MethodFilter::GET, "/tokens/{id}", may(Permission::TokenRead), (None, tokens::get)),
     route(Operation::UpdateToken, MethodFilter::PATCH, "/tokens/{id}", may(Permission::TokenUpdate), (MergePatch, tokens::update)),
     route(Operation::DeleteToken, MethodFilter::DELETE, "/tokens/{id}", may(Permission::TokenDelete), (None, tokens::delete)),
+
+    route(Operation::Tokenize, MethodFilter::POST, "/tokenize", may(Permission::TokenCreate), (Json, tokenize::tokenize_body)),
+    route(Operation::Detokenize, MethodFilter::POST, "/detokenize", may(Permission::TokenRead), (Question, tokenize::detokenize_body)),
 
     route(Operation::GetTenant, MethodFilter::GET, "/tenants/self", may(Permission::TenantRead), (None, tenants::get)),
     route(Operation::UpdateTenant, MethodFilter::PUT, "/tenants/self", may(Permission::TenantUpdate), (Json, tenants::update)),

@@ -3,9 +3,11 @@
 pub(crate) mod access;
 pub(crate) mod answer;
 pub(crate) mod application;
+pub(crate) mod detokenize;
 pub(crate) mod fields;
 pub(crate) mod json;
 pub(crate) mod query;
 pub(crate) mod session;
 pub(crate) mod tenant;
 pub(crate) mod token;
+pub(crate) mod tokenize;

@@ -153,7 +153,7 @@ async fn handle(
     caller.meets(route.needs)?;
     check_content_type(route.body, &head.headers)?;
     let claim = match route.body {
-        BodyKind::None => None,
+        BodyKind::None | BodyKind::Question => None,
         BodyKind::Unread | BodyKind::Json | BodyKind::MergePatch => {
             match idempotency::next(app, &caller, &head.headers).await? {
                 Next::Proceed(claim) => claim,
@@ -165,11 +165,11 @@ async fn handle(
     // Held until the request is answered: what a body becomes takes room too.
     let _room = match route.body {
         BodyKind::None | BodyKind::Unread => None,
-        BodyKind::Json | BodyKind::MergePatch => room(app, body)?,
+        BodyKind::Json | BodyKind::Question | BodyKind::MergePatch => room(app, body)?,
     };
     let body = match route.body {
         BodyKind::None | BodyKind::Unread => Bytes::new(),
-        BodyKind::Json | BodyKind::MergePatch => {
+        BodyKind::Json | BodyKind::Question | BodyKind::MergePatch => {
             let read = read_body(body, app.limits.body_bytes_max);
             timeout(app.limits.body_deadline, read).await.map_err(|_| Problem::BodyTimeout)??
         }
@@ -222,7 +222,7 @@ async fn path_ids(route: &Route, head: &mut Parts) -> (String, String) {
 fn check_content_type(body: BodyKind, headers: &HeaderMap) -> Result<(), Problem> {
     let wanted = match body {
         BodyKind::None | BodyKind::Unread => return Ok(()),
-        BodyKind::Json => "application/json",
+        BodyKind::Json | BodyKind::Question => "application/json",
         BodyKind::MergePatch => "application/merge-patch+json",
     };
     let given = single(headers, CONTENT_TYPE.as_str(), "Content-Type")?;

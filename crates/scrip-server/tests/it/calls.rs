@@ -22,6 +22,8 @@ const ROWS: &[(Operation, Body)] = &[
     (Operation::GetToken, |_| None),
     (Operation::UpdateToken, |_| Some(json!({"metadata": {"touched": "yes"}}))),
     (Operation::DeleteToken, |_| None),
+    (Operation::Tokenize, |_| Some(json!({"a": {"type": "token", "data": 1, "containers": ["/covered/"]}}))),
+    (Operation::Detokenize, |it| Some(json!({"a": format!("{{{{ {} }}}}", it.token)}))),
     (Operation::GetTenant, |_| None),
     (Operation::UpdateTenant, |_| Some(json!({"name": "touched"}))),
     (Operation::DeleteTenant, |_| None),
