@@ -251,8 +251,11 @@ async fn indexes_codes_and_audit_follow_their_token() {
     let digests = |of: &[u8]| of.iter().map(|it| scrip_seal::IndexDigest([*it; 16])).collect();
     let mut insert = desk.insertion(bare(record("one")), Deduplicate::No);
     (insert.indexes, insert.token.cvc) = (digests(&[1, 2, 3]), Some(crate::desk::code("123")));
+    let answer = desk.answer([1; 32]);
+    insert.render = Some(step(|_| Some(answer)));
     insert_all(&desk, vec![insert]).await;
     assert_eq!((count(&file, "search_indexes"), count(&file, "cvcs")), (3, 1));
+    assert_eq!((count(&file, "answers"), count(&file, "answer_data")), (1, 1));
 
     let update = desk.change(revised(&record("one")), Deduplicate::No);
     desk.update(UpdateToken { indexes: digests(&[3, 4]), ..update }).await;
@@ -260,6 +263,7 @@ async fn indexes_codes_and_audit_follow_their_token() {
 
     desk.delete("one", 1).await;
     assert_eq!((count(&file, "search_indexes"), count(&file, "cvcs")), (0, 0));
+    assert_eq!((count(&file, "answers"), count(&file, "answer_data")), (1, 0));
     for outcome in ["created", "updated", "deleted"] {
         assert_eq!(count(&file, &format!("audit WHERE outcome = '{outcome}'")), 1);
     }
