@@ -107,24 +107,32 @@ impl<'a> Batch<'a> {
             Obstacle::IdTaken => {
                 // An alias that was drawn before makes way for an id that was asked for.
                 let id = &entry.draft.token.record.id;
-                let drawn = |it: &&mut Entry| it.inserts(id) && it.draft.is_aliased();
-                let asked_for = !entry.draft.is_aliased();
-                match before.iter_mut().find(drawn).filter(|_| asked_for) {
-                    Some(earlier) => earlier.draft.rename(vault),
-                    None => entry.draft.rename(vault),
-                }
+                let drawn = |it: &Entry| it.inserts(id) && it.draft.is_aliased();
+                let earlier = before.iter().position(drawn).filter(|_| !entry.draft.is_aliased());
+                return self.rename(vault, earlier.unwrap_or(at));
             }
-            Obstacle::Stale => {
-                entry.step = first_step(self.caller, &entry.draft, false);
-                Ok(())
-            }
+            Obstacle::Stale => entry.step = first_step(self.caller, &entry.draft, false),
             Obstacle::Duplicate(found) => {
                 let ours = before.iter().any(|it| it.touches(&found.record.id));
                 entry.step = match entry.draft.patch.as_ref().filter(|_| !ours) {
                     None => Step::Insert(Deduplicate::Yes),
                     Some(_) => update_step(vault, (self.caller, self.now), &entry.draft, *found)?,
                 };
-                Ok(())
+            }
+        }
+        Ok(())
+    }
+
+    /// Never to the id of another one of the batch: that would only move the obstacle, and a batch
+    /// full of short aliases would be tried for ever.
+    fn rename(&mut self, vault: &Vault, at: usize) -> Result<(), Error> {
+        loop {
+            let Some(entry) = self.entries.get_mut(at) else { return Ok(()) };
+            entry.draft.rename(vault)?;
+            let id = entry.draft.token.record.id.clone();
+            let others = self.entries.iter().enumerate().filter(|(other, _)| *other != at);
+            if !others.map(|(_, it)| it).any(|it| it.inserts(&id)) {
+                return Ok(());
             }
         }
     }

@@ -56,6 +56,17 @@ impl FieldError {
         Self { field: field.into(), problem: Cow::Borrowed(problem) }
     }
 
+    /// The same in a larger body, at this path.
+    #[must_use]
+    pub fn within(self, path: &str) -> Self {
+        let field = match (path, self.field.as_ref()) {
+            ("", _) => self.field,
+            (_, "") => path.to_owned().into(),
+            (_, field) => format!("{path}.{field}").into(),
+        };
+        Self { field, ..self }
+    }
+
     #[must_use]
     pub fn expression(field: impl Into<Cow<'static, str>>, error: ExpressionError) -> Self {
         Self { field: field.into(), problem: Cow::Owned(error.to_string()) }

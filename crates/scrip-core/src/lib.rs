@@ -31,6 +31,7 @@ pub mod numbered_page;
 pub mod operations;
 pub mod page;
 mod patch;
+pub mod path;
 pub mod permission;
 pub mod plain;
 pub mod policy;

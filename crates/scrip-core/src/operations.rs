@@ -11,6 +11,7 @@ pub mod delete_api_key;
 pub mod delete_application;
 pub mod delete_tenant;
 pub mod delete_token;
+pub mod detokenize;
 pub mod get_token;
 pub mod list_applications;
 pub mod list_tokens;
@@ -18,6 +19,33 @@ pub mod list_tokens_v1;
 pub mod resume_access_session;
 pub mod search_tokens;
 pub mod search_tokens_v1;
+pub mod tokenize;
 pub mod update_application;
 pub mod update_tenant;
 pub mod update_token;
+
+use std::{future::poll_fn, task::Poll};
+
+use crate::error::{Error, FieldError};
+
+/// Between two pieces of work of one request, so that others go on meanwhile.
+async fn give_way() {
+    let mut given = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut given, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// What a tenant's quota allows in one request.
+fn check_count(count: usize, limit: u64, quota: &'static str) -> Result<(), Error> {
+    if u64::try_from(count).is_ok_and(|it| it <= limit) {
+        return Ok(());
+    }
+    let problem = format!("allows at most {limit} tokens in one request").into();
+    Err(FieldError { field: quota.into(), problem }.into())
+}

@@ -11,7 +11,7 @@ pub struct Quotas {
     pub log_retention_seconds: u64,
     /// Tokens that one tokenize request may make.
     pub tokenize_limit: u64,
-    /// Expressions that one detokenize request may hold.
+    /// Tokens that one detokenize request may name.
     pub detokenize_limit: u64,
     pub cvc_retention_seconds: u64,
     pub token_intent_retention_seconds: u64,

@@ -34,6 +34,24 @@ pub struct NewToken {
     pub expires_at: Option<Timestamp>,
 }
 
+impl NewToken {
+    /// One of which nothing more is said.
+    #[must_use]
+    pub fn plain(token_type: TokenType, data: Plain) -> Self {
+        Self {
+            id: None,
+            source: TokenSource::Data { token_type, data },
+            mask: None,
+            containers: None,
+            metadata: None,
+            search_indexes: None,
+            fingerprint_expression: None,
+            deduplicate: None,
+            expires_at: None,
+        }
+    }
+}
+
 /// Where a new token's data comes from.
 #[derive(Debug)]
 pub enum TokenSource {
@@ -95,6 +113,18 @@ pub struct Shown {
     pub masked: Option<Plain>,
     /// What evaluating its mask took.
     pub work: usize,
+}
+
+impl Shown {
+    /// The data as a caller sees it: with the code, where that is shown.
+    #[must_use]
+    pub fn into_data(self) -> Option<Plain> {
+        let mut data = self.data?;
+        if let (Some(cvc), Some(object)) = (self.cvc, data.expose_mut().as_object_mut()) {
+            object.insert("cvc".to_owned(), cvc.expose().into());
+        }
+        Some(data)
+    }
 }
 
 /// The outcome of creating or updating a token.

@@ -37,6 +37,41 @@ pub struct Reference {
     pub id: String,
 }
 
+/// Which text of the JSON cannot be used, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeafError {
+    /// The names and places on the way to it, outermost first.
+    pub path: Vec<PathStep>,
+    pub cause: ExpressionError,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PathStep {
+    Name(String),
+    Index(usize),
+}
+
+/// A failure on its way out: the innermost step comes first.
+type Outward<T> = Result<T, LeafError>;
+
+impl From<ExpressionError> for LeafError {
+    fn from(cause: ExpressionError) -> Self {
+        Self { path: Vec::new(), cause }
+    }
+}
+
+impl LeafError {
+    fn within(mut self, step: PathStep) -> Self {
+        self.path.push(step);
+        self
+    }
+
+    fn outermost_first(mut self) -> Self {
+        self.path.reverse();
+        self
+    }
+}
+
 /// JSON with its detokenization expressions compiled.
 #[derive(Debug, Clone)]
 pub struct Detokenization {
@@ -70,8 +105,8 @@ struct Piece {
 impl Detokenization {
     /// # Errors
     /// A text has an expression that is not well formed, or the JSON is too deep.
-    pub fn parse(source: &Value) -> Result<Self, ExpressionError> {
-        read::read(source)
+    pub fn parse(source: &Value) -> Result<Self, LeafError> {
+        read::read(source).map_err(LeafError::outermost_first)
     }
 
     /// Each once, in the order of their first use.
@@ -99,11 +134,12 @@ impl Detokenization {
         &'v self,
         resolve: &dyn Fn(&Reference) -> Option<&'v Value>,
         outside: Option<&dyn Outside>,
-    ) -> Result<Value, ExpressionError> {
+    ) -> Result<Value, LeafError> {
         let mut scope = Scope::new(&Value::Null, None);
         scope.outside = outside;
         let values: Vec<_> = self.references.iter().map(resolve).collect();
-        Evaluation { scope: &scope, values: &values }.form(&self.form)
+        let evaluation = Evaluation { scope: &scope, values: &values };
+        evaluation.form(&self.form).map_err(LeafError::outermost_first)
     }
 }
 
@@ -113,19 +149,21 @@ struct Evaluation<'e> {
 }
 
 impl<'e> Evaluation<'e> {
-    fn form(&self, form: &'e Form) -> Result<Value, ExpressionError> {
+    fn form(&self, form: &'e Form) -> Outward<Value> {
         match form {
             Form::Literal(value) => Ok(value.clone()),
-            Form::Lone(piece) => self.run(piece)?.lone(&piece.output),
-            Form::Text(parts) => self.text(parts).map(Value::String),
+            Form::Lone(piece) => Ok(self.run(piece)?.lone(&piece.output)?),
+            Form::Text(parts) => Ok(Value::String(self.text(parts)?)),
             Form::Array(items) => {
-                let items = items.iter().map(|it| self.form(it));
-                Ok(Value::Array(items.collect::<Result<_, _>>()?))
+                let item =
+                    |(at, it)| self.form(it).map_err(|error| error.within(PathStep::Index(at)));
+                Ok(Value::Array(items.iter().enumerate().map(item).collect::<Result<_, _>>()?))
             }
             Form::Object(properties) => {
                 let mut object = Map::new();
                 for (name, value) in properties {
-                    object.insert(name.clone(), self.form(value)?);
+                    let within = |error: LeafError| error.within(PathStep::Name(name.clone()));
+                    object.insert(name.clone(), self.form(value).map_err(within)?);
                 }
                 Ok(Value::Object(object))
             }

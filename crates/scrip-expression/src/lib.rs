@@ -28,7 +28,7 @@ use std::fmt;
 pub use crate::{
     ast::Expression,
     cache::ExpressionCache,
-    detokenize::{Detokenization, Reference, ReferenceKind},
+    detokenize::{Detokenization, LeafError, PathStep, Reference, ReferenceKind},
     outside::{HmacAlgorithm, Outside},
     scope::Scope,
     template::Template,

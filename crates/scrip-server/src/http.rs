@@ -13,6 +13,7 @@ pub(crate) mod probes;
 pub(crate) mod problem;
 pub(crate) mod sessions;
 pub(crate) mod tenants;
+pub(crate) mod tokenize;
 pub(crate) mod tokens;
 pub(crate) mod trace;
 
@@ -50,7 +51,8 @@ pub(crate) struct Route {
     pub(crate) handler: fn(Asked) -> Handling,
 }
 
-/// What a route reads. Routes that read a body honour an idempotency key; the others ignore it.
+/// What a route reads. Routes that read a body and do something honour an idempotency key; the
+/// others ignore it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyKind {
     None,
@@ -83,6 +85,8 @@ pub(crate) const ROUTES: &[Route] = &[
     route(Operation::ListTokensV1, MethodFilter::GET, "/tokens", may(Permission::TokenRead), (None, tokens::list_v1)),
     route(Operation::SearchTokens, MethodFilter::POST, "/v2/tokens/search", may(Permission::TokenSearch), (Question, tokens::search)),
     route(Operation::SearchTokensV1, MethodFilter::POST, "/tokens/search", may(Permission::TokenSearch), (Question, tokens::search_v1)),
+    route(Operation::Tokenize, MethodFilter::POST, "/tokenize", may(Permission::TokenCreate), (Json, tokenize::tokenize_body)),
+    route(Operation::Detokenize, MethodFilter::POST, "/detokenize", may(Permission::TokenRead), (Question, tokenize::detokenize_body)),
 
     route(Operation::GetTenant, MethodFilter::GET, "/tenants/self", may(Permission::TenantRead), (None, tenants::get)),
     route(Operation::UpdateTenant, MethodFilter::PUT, "/tenants/self", may(Permission::TenantUpdate), (Json, tenants::update)),

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::{Detokenization, Form, Part, Piece, Reference, ReferenceKind};
+use super::{
+    Detokenization, Form, LeafError, Outward, Part, PathStep, Piece, Reference, ReferenceKind,
+};
 use crate::{
     ExpressionError, JSON_DEPTH_MAX, SOURCE_BYTES_MAX,
     ast::{Operand, Output, Path, Root},
@@ -14,7 +16,7 @@ use crate::{
     segment::closing,
 };
 
-pub(super) fn read(source: &Value) -> Result<Detokenization, ExpressionError> {
+pub(super) fn read(source: &Value) -> Outward<Detokenization> {
     let mut reader = Reader { references: Vec::new(), known: HashMap::new() };
     let form = reader.form(source, JSON_DEPTH_MAX)?;
     Ok(Detokenization { form, references: reader.references })
@@ -26,21 +28,25 @@ struct Reader {
 }
 
 impl Reader {
-    fn form(&mut self, source: &Value, depth_left: usize) -> Result<Form, ExpressionError> {
+    fn form(&mut self, source: &Value, depth_left: usize) -> Outward<Form> {
         let problem = "the JSON is nested too deep";
         let inner = depth_left.checked_sub(1).ok_or(ExpressionError { position: 1, problem });
         match source {
-            Value::String(text) if text.contains("{{") => self.text(text),
+            Value::String(text) if text.contains("{{") => Ok(self.text(text)?),
             Value::Array(items) => {
                 let inner = inner?;
-                let items = items.iter().map(|it| self.form(it, inner));
-                Ok(Form::Array(items.collect::<Result<_, _>>()?))
+                let item = |(at, it)| {
+                    self.form(it, inner).map_err(|error| error.within(PathStep::Index(at)))
+                };
+                Ok(Form::Array(items.iter().enumerate().map(item).collect::<Result<_, _>>()?))
             }
             Value::Object(object) => {
                 let inner = inner?;
-                let property =
-                    |(name, value): (&String, _)| Ok((name.clone(), self.form(value, inner)?));
-                Ok(Form::Object(object.iter().map(property).collect::<Result<_, _>>()?))
+                let property = |(name, value): (&String, _)| {
+                    let within = |error: LeafError| error.within(PathStep::Name(name.clone()));
+                    Ok((name.clone(), self.form(value, inner).map_err(within)?))
+                };
+                Ok(Form::Object(object.iter().map(property).collect::<Outward<_>>()?))
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
                 Ok(Form::Literal(source.clone()))

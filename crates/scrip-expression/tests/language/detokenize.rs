@@ -1,6 +1,6 @@
 //! Detokenization.
 
-use scrip_expression::{Detokenization, Reference, ReferenceKind};
+use scrip_expression::{Detokenization, PathStep, Reference, ReferenceKind};
 use serde_json::{Value, json};
 
 fn resolve<'v>(vault: &'v Value, reference: &Reference) -> Option<&'v Value> {
@@ -39,7 +39,7 @@ fn fails(source: &str, position: usize, problem: &str) {
     let vault = vault();
     let evaluated = Detokenization::parse(&json!(source))
         .and_then(|it| it.evaluate(&|it| resolve(&vault, it), None).map(drop));
-    let error = evaluated.unwrap_err();
+    let error = evaluated.unwrap_err().cause;
     assert_eq!((error.position, error.problem), (position, problem), "{source}");
 }
 
@@ -126,7 +126,10 @@ fn errors() {
     fails("{{ nul | append: data }}", 18, "only quoted text and numbers can be used here");
     fails("{{ nul | append: 'x }}", 3, "this {{ is never closed");
     let deep = (0..65).fold(json!("{{ abc }}"), |inner, _| json!([inner]));
-    assert_eq!(Detokenization::parse(&deep).unwrap_err().problem, "the JSON is nested too deep");
+    assert_eq!(
+        Detokenization::parse(&deep).unwrap_err().cause.problem,
+        "the JSON is nested too deep"
+    );
 }
 
 #[test]
@@ -135,7 +138,7 @@ fn leaves_share_one_budget() {
     let evaluate = |source: &Value| {
         let detokenization = Detokenization::parse(source).unwrap();
         let evaluated = detokenization.evaluate(&|it| resolve(&vault, it), None);
-        evaluated.map(drop).map_err(|error| error.problem)
+        evaluated.map(drop).map_err(|error| error.cause.problem)
     };
     assert_eq!(evaluate(&json!(vec!["{{ abc }}"; 100])), Ok(()));
     assert_eq!(evaluate(&json!(vec!["{{ abc }}"; 200])), Err("the output is too large"));
@@ -144,4 +147,21 @@ fn leaves_share_one_budget() {
         evaluate(&json!(vec!["{{ abc | last4 | last4 }}"; 4000])),
         Err("the output is too large")
     );
+}
+
+#[test]
+fn an_error_says_which_text() {
+    let at = |source: Value| {
+        let vault = vault();
+        let evaluated = Detokenization::parse(&source)
+            .and_then(|it| it.evaluate(&|it| resolve(&vault, it), None).map(drop));
+        evaluated.unwrap_err().path
+    };
+    assert_eq!(at(json!("{{ none }}")), vec![]);
+    let (name, index) = (|it: &str| PathStep::Name(it.to_owned()), PathStep::Index);
+    let path = vec![name("a"), index(1), name("b")];
+    for source in ["{{ none }}", "x {{ none }}", "{{ nul | shout }}", "{{ nul"] {
+        let source = json!({"a": ["{{ nul }}", {"b": source, "c": 1}]});
+        assert_eq!(at(source), path);
+    }
 }

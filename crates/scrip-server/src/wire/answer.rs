@@ -8,7 +8,6 @@ use hyper::{
 };
 use scrip_core::{
     answer::{Rendered, Replay, Sight, Span},
-    cvc::Cvc,
     plain::Plain,
     token::{Shown, TokenView},
 };
@@ -49,11 +48,8 @@ pub(crate) fn token(rendered: Rendered, token: TokenView) -> Response {
 pub(crate) fn tokens(rendered: Rendered, tokens: Vec<TokenView>) -> Response {
     let mut shown: Vec<_> = tokens.into_iter().map(|it| it.detail.map(|it| it.shown)).collect();
     let inserts = rendered.tokens.into_iter().map(|span| {
-        let insert = match shown.get_mut(span.token).and_then(Option::take) {
-            Some(Shown { data: Some(data), cvc, .. }) => Insert::Data(data, cvc),
-            Some(Shown { data: None, .. }) | None => Insert::Nothing,
-        };
-        (span, insert)
+        let data = shown.get_mut(span.token).and_then(Option::take).and_then(Shown::into_data);
+        (span, data.map_or(Insert::Nothing, Insert::Data))
     });
     json(rendered.status, spliced(&rendered.body, inserts))
 }
@@ -62,7 +58,7 @@ pub(crate) fn tokens(rendered: Rendered, tokens: Vec<TokenView>) -> Response {
 pub(crate) fn replayed(replay: Replay) -> Response {
     let inserts = replay.tokens.into_iter().map(|it| {
         let insert = match it.sight {
-            Sight::Whole(Some(data)) => Insert::Data(data, None),
+            Sight::Whole(Some(data)) => Insert::Data(data),
             Sight::Whole(None) => Insert::Nothing,
             Sight::Outline => Insert::Outline,
         };
@@ -75,7 +71,7 @@ pub(crate) fn replayed(replay: Replay) -> Response {
 /// What becomes of a token's object in a body.
 enum Insert {
     Nothing,
-    Data(Plain, Option<Cvc>),
+    Data(Plain),
     /// Only what says that it is there stays.
     Outline,
 }
@@ -89,10 +85,7 @@ fn spliced(body: &str, inserts: impl Iterator<Item = (Span, Insert)>) -> String 
         let brace = span.end.saturating_sub(1);
         match insert {
             Insert::Nothing => continue,
-            Insert::Data(mut data, cvc) => {
-                if let (Some(cvc), Some(object)) = (cvc, data.expose_mut().as_object_mut()) {
-                    object.insert("cvc".to_owned(), cvc.expose().into());
-                }
+            Insert::Data(data) => {
                 text.push_str(part(copied, brace));
                 text.push_str(",\"data\":");
                 // Writing a value into memory cannot fail; were it to, the answer would be
@@ -123,8 +116,8 @@ fn outline(object: &str) -> String {
 mod tests {
     use super::*;
 
-    fn data(value: Value, cvc: Option<&str>) -> Insert {
-        Insert::Data(Plain::new(value), cvc.map(|it| Cvc::new(it.to_owned())))
+    fn data(value: Value) -> Insert {
+        Insert::Data(Plain::new(value))
     }
 
     #[test]
@@ -144,11 +137,11 @@ mod tests {
         check([Insert::Nothing, Insert::Nothing], body);
         let number = serde_json::json!({"number": "4242"});
         check(
-            [data(number, Some("123")), data(1.into(), Some("123"))],
-            r#"[{"id":"a","data":{"cvc":"123","number":"4242"}},"é",{"b":{"id":"b","metadata":{},"type":"token","data":1}}]"#,
+            [data(number), data(1.into())],
+            r#"[{"id":"a","data":{"number":"4242"}},"é",{"b":{"id":"b","metadata":{},"type":"token","data":1}}]"#,
         );
         check(
-            [data(Value::Null, None), Insert::Outline],
+            [data(Value::Null), Insert::Outline],
             r#"[{"id":"a","data":null},"é",{"b":{"id":"b","type":"token"}}]"#,
         );
     }

@@ -26,6 +26,8 @@ const ROWS: &[(Operation, Body)] = &[
     (Operation::ListTokensV1, |_| None),
     (Operation::SearchTokens, |_| Some(json!({"query": "data:1"}))),
     (Operation::SearchTokensV1, |_| Some(json!({"query": "data:1"}))),
+    (Operation::Tokenize, |_| Some(json!({"a": {"type": "token", "data": 1, "containers": ["/covered/"]}}))),
+    (Operation::Detokenize, |it| Some(json!({"a": format!("{{{{ {} }}}}", it.token)}))),
     (Operation::GetTenant, |_| None),
     (Operation::UpdateTenant, |_| Some(json!({"name": "touched"}))),
     (Operation::DeleteTenant, |_| None),

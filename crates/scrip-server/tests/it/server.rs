@@ -21,8 +21,10 @@ use scrip_core::{
     operations::{
         create_application::{CreateKey, NewApplication, create_application},
         create_tenant::{create_tenant, found_vault},
+        update_tenant::set_tenant_quotas,
     },
     permission::{ApplicationKind, Permission, Permissions, Transform},
+    quota::Quotas,
     tenant::{Settings, Tenant, TenantKind},
     time::{Clock, Timestamp},
 };
@@ -143,6 +145,27 @@ impl Server {
             self.app.reload().await.unwrap();
             Arc::clone(self.app.directory.load().as_ref().unwrap().tenant(id).unwrap())
         })
+    }
+
+    /// As many tokens in one request as a quota can allow.
+    pub(crate) fn allow_large_requests(&self, tenant: &Arc<Tenant>) {
+        let edit = |quotas| Quotas { tokenize_limit: 1000, detokenize_limit: 1000, ..quotas };
+        let mandate = Mandate::of_operator(Arc::clone(tenant));
+        self.runtime.block_on(async {
+            set_tenant_quotas(&self.app.vault, mandate, Box::new(edit)).await.unwrap();
+            self.app.reload().await.unwrap();
+        });
+    }
+
+    /// How many rows of a table are this tenant's.
+    pub(crate) fn rows(&self, tenant: &Tenant, table: &str) -> i64 {
+        self.rows_where(tenant, table, "TRUE")
+    }
+
+    pub(crate) fn rows_where(&self, tenant: &Tenant, table: &str, condition: &str) -> i64 {
+        let database = rusqlite::Connection::open(self.database()).unwrap();
+        let sql = format!("SELECT count(*) FROM {table} WHERE tenant = ? AND {condition}");
+        database.query_row(&sql, [tenant.id.0.as_bytes()], |row| row.get(0)).unwrap()
     }
 
     pub(crate) fn rules(&self, tenant: &Arc<Tenant>, rules: Vec<AccessRule>) -> String {

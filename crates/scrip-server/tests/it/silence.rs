@@ -39,6 +39,29 @@ fn no_error_repeats_a_submitted_value() {
 }
 
 #[test]
+fn nor_does_one_about_a_body_of_any_shape() {
+    let number = new_number();
+    let bad = format!("{}{}", &number[..15], (number.as_bytes()[15] - b'0' + 1) % 10);
+    let token = json!({"type": "card", "data": {"number": bad}});
+    let bodies = [
+        ("/tokenize", json!({"customer": {"card": token}}), "customer.card.data.number"),
+        ("/tokenize", json!({ (bad.clone()): token }), "*.data.number"),
+        ("/tokenize", json!({ (format!("card-{bad}")): [token] }), "*[0].data.number"),
+        ("/tokenize", json!([{"type": bad, "data": 1}]), "[0].type"),
+        ("/tokenize", json!({"a": vec![bad.clone(); 6]}), "tokenize_limit"),
+        ("/detokenize", json!({"a": format!("{{{{ {bad} }}}}")}), "a"),
+        ("/detokenize", json!({ (bad.clone()): "{{ absent }}" }), "*"),
+        ("/detokenize", json!([1, format!("{{{{ abc | {bad} }}}}")]), "[1]"),
+        ("/detokenize", json!(format!("{{{{ {bad}")), "body"),
+    ];
+    for (path, body, attribute) in bodies {
+        let reply = SHARED.post(&ACME.private, path, &body);
+        reply.invalid(attribute);
+        assert!(!reply.text.contains(&bad), "{}", reply.text);
+    }
+}
+
+#[test]
 fn an_expression_that_fails_on_a_value_does_not_tell_it() {
     let secret = "a-very-secret-value";
     let body = json!({"type": "token", "data": {"a": secret}, "search_indexes": ["{{ data }}"]});

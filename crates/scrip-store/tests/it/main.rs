@@ -43,6 +43,7 @@ mod operations_cvc;
 mod operations_duplicates;
 mod operations_replay;
 mod operations_rights;
+mod operations_tokenize;
 mod policy_altered;
 mod policy_rows;
 mod policy_scene;

@@ -252,8 +252,11 @@ async fn indexes_codes_and_audit_follow_their_token() {
     let mut insert = desk.insertion(bare(record("one")), Deduplicate::No);
     insert.token.record.indexes = digests(&[1, 2, 3]);
     insert.token.cvc = Some(crate::desk::code("123"));
+    let answer = desk.answer([1; 32]);
+    insert.render = Some(step(|_| Some(answer)));
     insert_all(&desk, vec![insert]).await;
     assert_eq!((count(&file, "filed"), count(&file, "cvcs")), (2 * 5, 1));
+    assert_eq!((count(&file, "answers"), count(&file, "answer_data")), (1, 1));
 
     let mut update = desk.change(revised(&record("one")), Deduplicate::No);
     update.token.indexes = digests(&[3, 4]);
@@ -262,6 +265,7 @@ async fn indexes_codes_and_audit_follow_their_token() {
 
     desk.delete("one", 1).await;
     assert_eq!((count(&file, "filed"), count(&file, "cvcs")), (0, 0));
+    assert_eq!((count(&file, "answers"), count(&file, "answer_data")), (1, 0));
     for outcome in ["created", "updated", "deleted"] {
         assert_eq!(count(&file, &format!("audit WHERE outcome = '{outcome}'")), 1);
     }

@@ -78,6 +78,7 @@ const ALTERED: &[(&str, &str, &str)] = &[
     ("tokens", "revision", "revision + 1"),
     ("tokens", "revision", "revision - 1"),
     ("tokens", "indexes", "x''"),
+    ("tokens", "indexes", "zeroblob(length(indexes))"),
     ("tokens", "indexes", "CAST(indexes || zeroblob(16) AS BLOB)"),
     ("tokens", "indexes", "CAST(indexes || x'00' AS BLOB)"),
     ("tokens", "body", "x''"),
