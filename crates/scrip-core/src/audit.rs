@@ -36,6 +36,9 @@ operations! {
     SearchTokensV1 "search_tokens_v1";
     Tokenize "tokenize";
     Detokenize "detokenize";
+    CreateTokenIntent "create_token_intent";
+    GetTokenIntent "get_token_intent";
+    DeleteTokenIntent "delete_token_intent";
     CreateTenant "create_tenant";
     GetTenant "get_tenant";
     UpdateTenant "update_tenant";

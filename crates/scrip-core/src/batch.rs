@@ -6,6 +6,7 @@ use crate::{
     answer::{Answering, Remember},
     audit::{AuditRecord, Operation},
     caller::{Caller, Permit},
+    conversion,
     draft::Draft,
     error::Error,
     id::TokenId,
@@ -95,7 +96,7 @@ impl<'a> Batch<'a> {
             Step::Insert(deduplicate) => entry.draft.write(*deduplicate, audit),
             Step::Update { change, .. } => {
                 let permit = self.caller.permit(Permission::TokenUpdate, &change.token.record)?;
-                Ok(change.write(permit, Deduplicate::No, audit))
+                Ok(change.write((permit, entry.draft.intent), Deduplicate::No, audit))
             }
         }
     }
@@ -111,6 +112,7 @@ impl<'a> Batch<'a> {
                 let earlier = before.iter().position(drawn).filter(|_| !entry.draft.is_aliased());
                 return self.rename(vault, earlier.unwrap_or(at));
             }
+            Obstacle::IntentGone => return Err(conversion::unknown()),
             Obstacle::Stale => entry.step = first_step(self.caller, &entry.draft, false),
             Obstacle::Duplicate(found) => {
                 let ours = before.iter().any(|it| it.touches(&found.record.id));

@@ -105,6 +105,19 @@ pub(crate) fn disguised(number: &str, fill: u8) -> String {
     right.unwrap_or(filled)
 }
 
+/// Whether a text holds a number of this one's length, BIN and last four, whatever stands between
+/// its digits.
+pub(crate) fn names_lookalike(text: &str, number: &str) -> bool {
+    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+    let last = number.len().saturating_sub(4);
+    let alike = |it: &[u8]| {
+        let seen = std::str::from_utf8(it).unwrap_or_default();
+        seen.get(..bin_len(number)) == number.get(..bin_len(number))
+            && seen.get(last..) == number.get(last..)
+    };
+    !number.is_empty() && digits.as_bytes().windows(number.len()).any(alike)
+}
+
 /// For an object with a number, and for the number alone.
 pub(crate) fn details(data: &Value) -> Option<CardDetails> {
     let number = number_of(data)?;

@@ -43,12 +43,39 @@ impl Cvc {
         token: &TokenId,
         expires_at: Timestamp,
     ) -> CvcRecord {
-        let place = place(tenant, token, expires_at);
-        CvcRecord { expires_at, sealed: epochs.seal(&place, &self.0, expires_at.unix_ms) }
+        self.seal_in(epochs, &place(tenant, token, expires_at), expires_at)
+    }
+}
+
+impl Cvc {
+    /// Somewhere else than at a token.
+    pub(crate) fn seal_in(
+        &self,
+        epochs: &EpochKeys,
+        place: &Place,
+        expires_at: Timestamp,
+    ) -> CvcRecord {
+        CvcRecord { expires_at, sealed: epochs.seal(place, &self.0, expires_at.unix_ms) }
     }
 }
 
 impl CvcRecord {
+    /// What [`Cvc::seal_in`] sealed there.
+    pub(crate) fn open_in(
+        &self,
+        epochs: &EpochKeys,
+        place: &Place,
+        now: Timestamp,
+    ) -> Result<Option<Cvc>, Error> {
+        if self.expires_at <= now {
+            return Ok(None);
+        }
+        match epochs.open(place, &self.sealed)? {
+            OpenEpoch::Open(secret) => Ok(Some(Cvc(secret))),
+            OpenEpoch::Gone => Ok(None),
+        }
+    }
+
     /// Nothing once its time is over, or its key is gone.
     pub(crate) fn open(
         &self,
@@ -57,13 +84,7 @@ impl CvcRecord {
         token: &TokenId,
         now: Timestamp,
     ) -> Result<Option<Cvc>, Error> {
-        if self.expires_at <= now {
-            return Ok(None);
-        }
-        match epochs.open(&place(tenant, token, self.expires_at), &self.sealed)? {
-            OpenEpoch::Open(secret) => Ok(Some(Cvc(secret))),
-            OpenEpoch::Gone => Ok(None),
-        }
+        self.open_in(epochs, &place(tenant, token, self.expires_at), now)
     }
 }
 

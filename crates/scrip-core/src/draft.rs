@@ -8,23 +8,26 @@ use crate::{
     body::Body,
     caller::{Caller, Permit},
     container::Containers,
+    conversion::{Source, check_blind},
     cvc::{Cvc, seal_cvc, take_cvc},
     error::{Error, FieldError},
     expressions::{Evaluated, IdSource, evaluate, token_id},
-    id::TokenId,
+    id::{TokenId, TokenIntentId},
     permission::{Permission, Transform},
     plain::Plain,
     reveal::{Audience, show},
     store::{Deduplicate, InsertToken, StoredToken, TokenRecord, TokenWrite},
     tenant::DeduplicationBehavior::{ReadExisting, UpdateExisting},
     time::Timestamp,
-    token::{NewToken, TokenPatch, TokenSource, TokenView},
+    token::{NewToken, TokenPatch, TokenView},
     token_type::TokenType,
 };
 
 pub(crate) struct Draft {
     pub(crate) token: StoredToken,
     pub(crate) permit: Permit,
+    /// The intent that it is made of.
+    pub(crate) intent: Option<TokenIntentId>,
     /// Whether one that is there already may take its place.
     pub(crate) deduplicate: Deduplicate,
     /// What it would change of that one, where the tenant has it updated.
@@ -51,20 +54,27 @@ impl Draft {
     pub(crate) fn new(
         vault: &Vault,
         caller: &Caller,
-        mut new: NewToken,
+        (mut new, source): (NewToken, Source),
         now: Timestamp,
     ) -> Result<Self, Error> {
-        let (token_type, mut data) = source(&mut new)?;
-        token_type.check(data.expose_mut()).map_err(Error::Invalid)?;
+        let token_type = source.token_type;
         check_expiry(new.expires_at, now)?;
         let assumed = || Containers::from(token_type.default_container());
         let containers = new.containers.take().unwrap_or_else(assumed);
         let permit = caller.permit(Permission::TokenCreate, &containers)?;
+        if source.intent.is_some() {
+            check_blind(caller, &new, &source, &containers)?;
+        }
+        let Source { mut data, intent, .. } = source;
+        token_type.check(data.expose_mut()).map_err(Error::Invalid)?;
 
         let cvc = take_cvc(token_type, &mut data);
-        let patch = match caller.tenant().settings.token_deduplication_behavior {
-            ReadExisting => None,
-            UpdateExisting => Some(existing_patch(&new, token_type, &data, cvc.as_ref())),
+        // A conversion updates what is there already, whatever the tenant has for other creates.
+        let patch = match (intent, caller.tenant().settings.token_deduplication_behavior) {
+            (None, ReadExisting) => None,
+            (None, UpdateExisting) | (Some(_), _) => {
+                Some(existing_patch(&new, token_type, &data, cvc.as_ref()))
+            }
         };
         let body = Body {
             data,
@@ -93,7 +103,7 @@ impl Draft {
         };
         let token = StoredToken { record, cvc: None };
         let deduplicate = deduplicate(caller, new.deduplicate, fingerprint.is_some());
-        let mut draft = Self { token, permit, deduplicate, patch, body, cvc, naming };
+        let mut draft = Self { token, permit, intent, deduplicate, patch, body, cvc, naming };
         draft.seal(vault)?;
         Ok(draft)
     }
@@ -148,6 +158,7 @@ impl Draft {
         Ok(TokenWrite::Insert(InsertToken {
             permit: self.permit.again()?,
             token: self.token.clone(),
+            intent: self.intent,
             deduplicate,
             audit,
         }))
@@ -192,15 +203,6 @@ fn first_revision(chance: fn(&mut [u8])) -> i64 {
     chance(&mut bytes);
     // Positive, with room to count.
     i64::from_be_bytes(bytes).unsigned_abs().checked_shr(2).unwrap_or(0).cast_signed()
-}
-
-fn source(new: &mut NewToken) -> Result<(TokenType, Plain), Error> {
-    match std::mem::replace(&mut new.source, TokenSource::Intent(String::new())) {
-        TokenSource::Data { token_type, data } => Ok((token_type, data)),
-        TokenSource::Intent(_) => {
-            Err(FieldError::new("token_intent_id", "token intents are not available yet").into())
-        }
-    }
 }
 
 /// What the request would change of a token that is already there.

@@ -39,6 +39,8 @@ pub enum Refusal {
     MoreThanOwn(Permission),
     /// Changing this attribute would show the caller what it may not read.
     NeedsReveal(&'static str),
+    /// This expression would tell the caller about data that it may not read.
+    BlindExpression(&'static str),
     /// The token would land where the caller sees more of it than now.
     StrongerTransform,
 }
@@ -107,6 +109,12 @@ impl fmt::Display for Refusal {
             }
             Self::NeedsReveal(attribute) => {
                 write!(f, "changing {attribute} needs a reveal right on the token")
+            }
+            Self::BlindExpression(attribute) => {
+                write!(
+                    f,
+                    "{attribute} would tell of data that this key may not read; that needs a reveal right"
+                )
             }
             Self::StrongerTransform => {
                 f.write_str("the token would move to a container where this key sees more of it")

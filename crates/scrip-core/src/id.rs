@@ -28,7 +28,7 @@ macro_rules! uuid_id {
     )*};
 }
 
-uuid_id!(TenantId ApplicationId ApiKeyId);
+uuid_id!(TenantId ApplicationId ApiKeyId TokenIntentId);
 
 /// A new random (version 4) identifier.
 #[must_use]

@@ -17,6 +17,7 @@ mod change;
 mod compiled;
 pub mod connection_formula;
 pub mod container;
+mod conversion;
 mod cursor;
 pub mod cursor_page;
 pub mod cvc;
@@ -42,6 +43,7 @@ pub mod store;
 pub mod tenant;
 pub mod time;
 pub mod token;
+pub mod token_intent;
 pub mod token_type;
 
 use std::sync::Arc;

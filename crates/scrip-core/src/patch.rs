@@ -13,6 +13,7 @@ use crate::{
     draft::check_expiry,
     error::{Error, FieldError, Refusal},
     expressions::{evaluate, names_secret},
+    id::TokenIntentId,
     permission::{Permission, Transform},
     plain::Plain,
     reveal::{Audience, reveal_found, show},
@@ -112,7 +113,7 @@ impl Change {
 
     pub(crate) fn write(
         &self,
-        permit: Permit,
+        (permit, intent): (Permit, Option<TokenIntentId>),
         deduplicate: Deduplicate,
         audit: AuditRecord,
     ) -> TokenWrite {
@@ -122,7 +123,14 @@ impl Change {
             (CvcEdit::Set, None) => CvcChange::Remove,
             (CvcEdit::Set, Some(cvc)) => CvcChange::Replace(cvc),
         };
-        TokenWrite::Update(UpdateToken { permit, token: token.record, cvc, deduplicate, audit })
+        TokenWrite::Update(UpdateToken {
+            permit,
+            token: token.record,
+            cvc,
+            intent,
+            deduplicate,
+            audit,
+        })
     }
 }
 

@@ -13,10 +13,11 @@ use crate::{
     cvc::CvcRecord,
     directory::DirectoryRecords,
     error::{Cause, Error},
-    id::{ApplicationId, TenantId, TokenId},
+    id::{ApplicationId, TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     policy::{PolicyRecords, PolicySeal, PolicyWrite, Signed},
     time::Timestamp,
+    token_intent::StoredTokenIntent,
     token_type::TokenType,
 };
 
@@ -54,6 +55,29 @@ pub trait Store: Send + Sync {
 
     /// The newest tokens of some containers, for pages with totals.
     fn survey_tokens(&self, inquiry: Inquiry, survey: SurveyTokens) -> StoreFuture<'_, Surveyed>;
+
+    fn insert_token_intent(
+        &self,
+        inquiry: Inquiry,
+        intent: StoredTokenIntent,
+        written: Beside,
+    ) -> StoreFuture<'_, ()>;
+
+    /// A live intent. Never waits for a writer.
+    fn find_token_intent(
+        &self,
+        inquiry: Inquiry,
+        id: TokenIntentId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<StoredTokenIntent>>;
+
+    /// Deletes a live intent, with its cvc.
+    fn delete_token_intent(
+        &self,
+        inquiry: Inquiry,
+        id: TokenIntentId,
+        audit: AuditRecord,
+    ) -> StoreFuture<'_, Changed>;
 
     /// Deletes a live token if it still has the revision it was read with, and with it its cvc,
     /// its indexes and its data in remembered answers.
@@ -224,6 +248,8 @@ pub enum TokenWrite {
 pub struct InsertToken {
     pub permit: Permit,
     pub token: StoredToken,
+    /// The intent that it is made of, and that ends with this write.
+    pub intent: Option<TokenIntentId>,
     pub deduplicate: Deduplicate,
     pub audit: AuditRecord,
 }
@@ -234,6 +260,8 @@ pub struct UpdateToken {
     pub permit: Permit,
     pub token: TokenRecord,
     pub cvc: CvcChange,
+    /// As for an insert.
+    pub intent: Option<TokenIntentId>,
     pub deduplicate: Deduplicate,
     pub audit: AuditRecord,
 }
@@ -286,6 +314,8 @@ pub enum Obstacle {
     /// Somebody else changed or removed it; look again.
     Stale,
     Duplicate(Box<StoredToken>),
+    /// Somebody else converted or deleted it, or its time is over.
+    IntentGone,
 }
 
 /// What became of a change to something that may have changed or gone meanwhile.

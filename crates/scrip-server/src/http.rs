@@ -13,6 +13,7 @@ pub(crate) mod probes;
 pub(crate) mod problem;
 pub(crate) mod sessions;
 pub(crate) mod tenants;
+pub(crate) mod token_intents;
 pub(crate) mod tokenize;
 pub(crate) mod tokens;
 pub(crate) mod trace;
@@ -87,6 +88,10 @@ pub(crate) const ROUTES: &[Route] = &[
     route(Operation::SearchTokensV1, MethodFilter::POST, "/tokens/search", may(Permission::TokenSearch), (Question, tokens::search_v1)),
     route(Operation::Tokenize, MethodFilter::POST, "/tokenize", may(Permission::TokenCreate), (Json, tokenize::tokenize_body)),
     route(Operation::Detokenize, MethodFilter::POST, "/detokenize", may(Permission::TokenRead), (Question, tokenize::detokenize_body)),
+
+    route(Operation::CreateTokenIntent, MethodFilter::POST, "/token-intents", may(Permission::TokenIntentCreate), (Json, token_intents::create)),
+    route(Operation::GetTokenIntent, MethodFilter::GET, "/token-intents/{id}", may(Permission::TokenIntentRead), (None, token_intents::get)),
+    route(Operation::DeleteTokenIntent, MethodFilter::DELETE, "/token-intents/{id}", may(Permission::TokenIntentDelete), (None, token_intents::delete)),
 
     route(Operation::GetTenant, MethodFilter::GET, "/tenants/self", may(Permission::TenantRead), (None, tenants::get)),
     route(Operation::UpdateTenant, MethodFilter::PUT, "/tenants/self", may(Permission::TenantUpdate), (Json, tenants::update)),

@@ -13,4 +13,5 @@ pub(crate) mod search;
 pub(crate) mod session;
 pub(crate) mod tenant;
 pub(crate) mod token;
+pub(crate) mod token_intent;
 pub(crate) mod tokenize;

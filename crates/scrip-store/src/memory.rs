@@ -1,6 +1,7 @@
 //! The model engine: obviously correct, and what the other engines are compared with.
 
 mod batch;
+mod intents;
 mod listing;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +13,7 @@ use scrip_core::{
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::DirectoryRecords,
     error::Error,
-    id::{TenantId, TokenId},
+    id::{TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     operations::claim_answer::ANSWER_RETENTION,
     policy::{PolicyRecords, PolicyWrite, Signed},
@@ -22,6 +23,7 @@ use scrip_core::{
         TokenBatch, TokenRecord,
     },
     time::Timestamp,
+    token_intent::StoredTokenIntent,
 };
 use scrip_seal::Sealed;
 
@@ -38,6 +40,7 @@ struct State {
     /// In the order of their making.
     tokens: Vec<Row>,
     inserted: i64,
+    intents: Vec<(TenantId, StoredTokenIntent)>,
     answers: Vec<Answer>,
     audit: Vec<(TenantId, Operation)>,
     directory: DirectoryRecords,
@@ -282,6 +285,38 @@ impl Store for MemoryStore {
         self.with(move |it| it.survey(inquiry.tenant().id, &survey))
     }
 
+    fn insert_token_intent(
+        &self,
+        inquiry: Inquiry,
+        intent: StoredTokenIntent,
+        written: Beside,
+    ) -> StoreFuture<'_, ()> {
+        self.attempt(move |it| {
+            let tenant = inquiry.tenant().id;
+            it.check_tenant(tenant)?;
+            it.intents.push((tenant, intent));
+            it.beside(tenant, written)
+        })
+    }
+
+    fn find_token_intent(
+        &self,
+        inquiry: Inquiry,
+        id: TokenIntentId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<StoredTokenIntent>> {
+        self.with(move |it| it.find_intent(inquiry.tenant().id, id, now))
+    }
+
+    fn delete_token_intent(
+        &self,
+        inquiry: Inquiry,
+        id: TokenIntentId,
+        audit: AuditRecord,
+    ) -> StoreFuture<'_, Changed> {
+        self.with(move |it| it.end_intent(inquiry.tenant().id, id, &audit))
+    }
+
     fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
         self.with(move |it| it.delete(permit.tenant().id, &delete))
     }
@@ -359,6 +394,7 @@ impl Store for MemoryStore {
             let had = it.tokens.len();
             let deleted = &it.deleted_tenants;
             it.tokens.retain(|it| !deleted.contains(&it.tenant));
+            it.intents.retain(|(tenant, _)| !deleted.contains(tenant));
             had - it.tokens.len()
         })
     }

@@ -6,6 +6,7 @@ mod checkpoint;
 mod connection;
 mod directory;
 mod filed;
+mod intents;
 mod listing;
 mod policy;
 mod readers;
@@ -29,7 +30,7 @@ use scrip_core::{
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::DirectoryRecords,
     error::Error,
-    id::TokenId,
+    id::{TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     policy::{PolicyRecords, Signed},
     store::{
@@ -37,6 +38,7 @@ use scrip_core::{
         StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
     },
     time::Timestamp,
+    token_intent::StoredTokenIntent,
 };
 use scrip_seal::Sealed;
 
@@ -174,6 +176,40 @@ impl Store for SqliteStore {
     fn survey_tokens(&self, inquiry: Inquiry, survey: SurveyTokens) -> StoreFuture<'_, Surveyed> {
         let tenant = inquiry.tenant().id;
         Box::pin(async move { self.readers.read(|it| survey::survey_tokens(it, tenant, &survey)) })
+    }
+
+    fn insert_token_intent(
+        &self,
+        inquiry: Inquiry,
+        intent: StoredTokenIntent,
+        written: Beside,
+    ) -> StoreFuture<'_, ()> {
+        let tenant = inquiry.tenant().id;
+        let insert = move |it: &_| intents::insert_token_intent(it, tenant, &intent, &written);
+        Box::pin(self.writer.write(insert))
+    }
+
+    fn find_token_intent(
+        &self,
+        inquiry: Inquiry,
+        id: TokenIntentId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<StoredTokenIntent>> {
+        let tenant = inquiry.tenant().id;
+        Box::pin(
+            async move { self.readers.read(|it| intents::find_token_intent(it, tenant, id, now)) },
+        )
+    }
+
+    fn delete_token_intent(
+        &self,
+        inquiry: Inquiry,
+        id: TokenIntentId,
+        audit: AuditRecord,
+    ) -> StoreFuture<'_, Changed> {
+        let tenant = inquiry.tenant().id;
+        let delete = move |it: &_| intents::delete_token_intent(it, tenant, id, &audit);
+        Box::pin(self.writer.write(delete))
     }
 
     fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {

@@ -6,6 +6,7 @@ use crate::{
     audit::Operation,
     batch::Batch,
     caller::Caller,
+    conversion::open_source,
     draft::Draft,
     error::Error,
     token::{NewToken, Written},
@@ -16,11 +17,12 @@ use crate::{
 pub async fn create_token(
     vault: &Vault,
     caller: &Caller,
-    new: NewToken,
+    mut new: NewToken,
     remember: Option<Remember<Written>>,
 ) -> Result<Written, Error> {
     let now = vault.clock.now();
-    let draft = Draft::new(vault, caller, new, now)?;
+    let source = open_source(vault, caller, &mut new, now).await?;
+    let draft = Draft::new(vault, caller, (new, source), now)?;
     let batch = Batch::new(caller, Operation::CreateToken, vec![draft], now);
     let mut written = batch.write(vault, remember.map(Remember::of_one)).await?;
     written.pop().ok_or_else(|| Error::Internal("a batch of one wrote none".into()))

@@ -1,24 +1,28 @@
 //! Detokenize: texts that name tokens become what the caller may see of these.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use scrip_expression::{Detokenization, LeafError, Reference, ReferenceKind};
 use serde_json::Value;
 
 use crate::{
     Vault,
+    body::Body,
     caller::Caller,
     compiled::Draw,
+    container::Containers,
+    cvc::CvcRecord,
     error::{Error, FieldError},
-    id::TokenId,
+    id::{TokenId, TokenIntentId},
     operations::{check_count, give_way},
     path::AttributePath,
-    permission::Permission,
+    permission::{Permission, Transform},
     plain::Plain,
-    reveal::{Audience, reveal},
+    reveal::{Audience, mask, reveal},
     store::StoredToken,
     time::Timestamp,
     token::TokenView,
+    token_intent::{self, IntentBody, StoredTokenIntent, TokenIntentView, cvc_place, with_cvc},
 };
 
 /// What expressions see of a token.
@@ -28,15 +32,21 @@ enum Seen {
     Whole(Plain),
 }
 
-/// `whole` belongs to whoever knows the wire: the token as Get Token shows it.
-///
+/// What belongs to whoever knows the wire: a token as Get Token shows it, and an intent with its
+/// data.
+#[derive(Debug, Clone, Copy)]
+pub struct Wholes {
+    pub token: fn(TokenView) -> Plain,
+    pub intent: fn(&TokenIntentView, Option<Plain>) -> Plain,
+}
+
 /// # Errors
 /// A text cannot be read, nobody has an id, or no rule lets the caller read a token.
 pub async fn detokenize(
     vault: &Vault,
     caller: &Caller,
     body: &Plain,
-    whole: fn(TokenView) -> Plain,
+    wholes: Wholes,
 ) -> Result<Plain, Error> {
     let now = vault.clock.now();
     let detokenization = Detokenization::parse(body.expose()).map_err(unusable)?;
@@ -52,20 +62,33 @@ pub async fn detokenize(
         let Some(stored) = stored else { continue };
         let view = view(vault, caller, &stored, now)?;
         let shown = if kind == ReferenceKind::Token {
-            Seen::Whole(whole(view))
+            Seen::Whole((wholes.token)(view))
         } else {
             Seen::Data(data(view))
         };
         seen.insert(id.as_str().to_owned(), shown);
         give_way().await;
     }
+    let mut intents = BTreeMap::new();
+    for id in named_intents(detokenization.references()) {
+        if let Some(seen) = intent(vault, caller, id, (wholes.intent, now)).await? {
+            intents.insert(id, seen);
+        }
+        give_way().await;
+    }
     let draw = Draw::new(vault.chance);
-    let value = detokenization.evaluate(&|it| resolve(&seen, it), Some(&draw)).map_err(unusable)?;
+    let resolve = |it: &Reference| match it.kind {
+        ReferenceKind::TokenIntent => {
+            intents.get(&TokenIntentId::parse(&it.id)?).map(Plain::expose)
+        }
+        ReferenceKind::Data | ReferenceKind::Token => resolve(&seen, it),
+    };
+    let value = detokenization.evaluate(&resolve, Some(&draw)).map_err(unusable)?;
     Ok(Plain::new(value))
 }
 
-/// Each token once, and whether any expression wants all of it. There are no intents yet, and a
-/// text that cannot be an id is nobody's.
+/// Each token once, and whether any expression wants all of it. A text that cannot be an id is
+/// nobody's.
 fn named(references: &[Reference]) -> BTreeMap<TokenId, ReferenceKind> {
     let mut named = BTreeMap::new();
     for reference in references.iter().filter(|it| it.kind != ReferenceKind::TokenIntent) {
@@ -76,6 +99,47 @@ fn named(references: &[Reference]) -> BTreeMap<TokenId, ReferenceKind> {
         }
     }
     named
+}
+
+fn named_intents(references: &[Reference]) -> BTreeSet<TokenIntentId> {
+    let intents = references.iter().filter(|it| it.kind == ReferenceKind::TokenIntent);
+    intents.filter_map(|it| TokenIntentId::parse(&it.id)).collect()
+}
+
+/// An intent is in no container yet. It is shown as it would be in the one that its type assumes.
+async fn intent(
+    vault: &Vault,
+    caller: &Caller,
+    id: TokenIntentId,
+    (whole, now): (fn(&TokenIntentView, Option<Plain>) -> Plain, Timestamp),
+) -> Result<Option<Plain>, Error> {
+    let inquiry = caller.inquire(Permission::TokenIntentRead)?;
+    let Some(found) = vault.store.find_token_intent(inquiry, id, now).await? else {
+        return Ok(None);
+    };
+    let StoredTokenIntent { record, cvc } = found;
+    let tenant = caller.tenant();
+    let containers = Containers::from(record.token_type.default_container());
+    let permit = caller.permit(Permission::TokenRead, &containers)?;
+    let opened = IntentBody::open(tenant, &record)?;
+    let data = match permit.transform() {
+        Transform::Redact => None,
+        Transform::Mask => {
+            let body = Body { data: opened.data.duplicate(), ..Body::default() };
+            let masked = mask(record.token_type, &body);
+            let broken = |_| Error::Internal("a type's mask cannot be evaluated".into());
+            masked.map_err(broken)?.map(|it| it.data)
+        }
+        Transform::Reveal => {
+            let open = |it: &CvcRecord| {
+                it.open_in(&vault.epochs, &cvc_place(tenant.id, id, it.expires_at), now)
+            };
+            let cvc = cvc.as_ref().map(open).transpose()?.flatten();
+            Some(with_cvc(opened.data.duplicate(), cvc))
+        }
+    };
+    let view = token_intent::view(tenant, &record, opened);
+    Ok(Some(whole(&view, data)))
 }
 
 fn view(

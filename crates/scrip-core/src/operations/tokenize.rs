@@ -6,6 +6,7 @@ use crate::{
     audit::Operation,
     batch::Batch,
     caller::Caller,
+    conversion::open_source,
     draft::Draft,
     error::Error,
     operations::{check_count, give_way},
@@ -39,8 +40,12 @@ pub async fn tokenize(
     check_tokens(caller, requested.len())?;
     let now = vault.clock.now();
     let (mut drafts, mut errors) = (Vec::with_capacity(requested.len()), Vec::new());
-    for Requested { path, new } in requested {
-        match Draft::new(vault, caller, new, now) {
+    for Requested { path, mut new } in requested {
+        let draft = match open_source(vault, caller, &mut new, now).await {
+            Ok(source) => Draft::new(vault, caller, (new, source), now),
+            Err(error) => Err(error),
+        };
+        match draft {
             Ok(draft) => drafts.push(draft),
             Err(Error::Invalid(fields)) => {
                 errors.extend(fields.into_iter().map(|it| it.within(&path)));

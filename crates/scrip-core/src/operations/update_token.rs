@@ -37,7 +37,7 @@ pub async fn update_token(
         let shown_by = change.shown_by(caller, permit.transform())?;
         let render = remember.as_ref().map(|it| render(&change, &shown_by, it, now)).transpose()?;
         let audit = AuditRecord::new(Operation::UpdateToken, caller, now);
-        let write = change.write(permit, looked_for(caller, &change, &patch), audit);
+        let write = change.write((permit, None), looked_for(caller, &change, &patch), audit);
         let batch = TokenBatch { writes: vec![write], render };
         let inquiry = caller.inquire(Permission::TokenUpdate)?;
         let audience = Audience::Caller { epochs: &vault.epochs, now };

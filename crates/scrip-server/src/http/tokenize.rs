@@ -29,8 +29,8 @@ pub(crate) fn tokenize_body(mut asked: Asked) -> Handling {
 pub(crate) fn detokenize_body(asked: Asked) -> Handling {
     Box::pin(async move {
         let body = wire::json::read(&asked.body)?;
-        let whole = wire::detokenize::whole;
-        let value = detokenize(&asked.app.vault, &asked.caller, &body, whole).await?;
+        let wholes = wire::detokenize::WHOLES;
+        let value = detokenize(&asked.app.vault, &asked.caller, &body, wholes).await?;
         Ok(answer::json(200, value.expose().to_string()))
     })
 }

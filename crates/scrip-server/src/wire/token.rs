@@ -135,7 +135,7 @@ struct DetailBody<'a> {
 }
 
 #[derive(Serialize)]
-struct CardBody<'a> {
+pub(crate) struct CardBody<'a> {
     bin: &'a str,
     last4: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,7 +145,7 @@ struct CardBody<'a> {
 }
 
 #[derive(Serialize)]
-struct BankBody<'a> {
+pub(crate) struct BankBody<'a> {
     routing_number: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     account_number_last4: Option<&'a str>,
@@ -205,7 +205,7 @@ fn render(status: u16, token: &TokenView, extras: Option<ExtrasBody>) -> Rendere
     Rendered::of_token(status, answer::render(status, &body).body)
 }
 
-fn card(details: &CardDetails) -> CardBody<'_> {
+pub(crate) fn card(details: &CardDetails) -> CardBody<'_> {
     CardBody {
         bin: &details.bin,
         last4: &details.last4,
@@ -214,7 +214,7 @@ fn card(details: &CardDetails) -> CardBody<'_> {
     }
 }
 
-fn bank(details: &BankDetails) -> BankBody<'_> {
+pub(crate) fn bank(details: &BankDetails) -> BankBody<'_> {
     BankBody {
         routing_number: &details.routing_number,
         account_number_last4: details.account_number_last4.as_deref(),

@@ -28,6 +28,9 @@ const ROWS: &[(Operation, Body)] = &[
     (Operation::SearchTokensV1, |_| Some(json!({"query": "data:1"}))),
     (Operation::Tokenize, |_| Some(json!({"a": {"type": "token", "data": 1, "containers": ["/covered/"]}}))),
     (Operation::Detokenize, |it| Some(json!({"a": format!("{{{{ {} }}}}", it.token)}))),
+    (Operation::CreateTokenIntent, |_| Some(json!({"type": "token", "data": 1}))),
+    (Operation::GetTokenIntent, |_| None),
+    (Operation::DeleteTokenIntent, |_| None),
     (Operation::GetTenant, |_| None),
     (Operation::UpdateTenant, |_| Some(json!({"name": "touched"}))),
     (Operation::DeleteTenant, |_| None),
@@ -57,6 +60,7 @@ pub(crate) struct World<'a> {
     pub(crate) server: &'a Server,
     pub(crate) keys: Keys,
     pub(crate) token: String,
+    pub(crate) intent: String,
     pub(crate) application: String,
     pub(crate) api_key: String,
     pub(crate) nonce: String,
@@ -78,12 +82,19 @@ impl<'a> World<'a> {
         let (application, api_key) = (text(&made["id"]), text(&made["keys"][0]["id"]));
         let session = server.ask("POST", "/sessions").key(&keys.public).send().json();
         let nonce = text(&session["nonce"]);
-        Self { server, keys, token, application, api_key, nonce, lent: "token:read" }
+        let body = json!({"type": "token", "data": 1});
+        let intent = server.post(&keys.private, "/token-intents", &body).is(201);
+        let intent = text(&intent["id"]);
+        Self { server, keys, token, intent, application, api_key, nonce, lent: "token:read" }
     }
 
     /// Whatever is needed to call it: what the path and the body want is this world's.
     pub(crate) fn call(&self, route: &RouteSummary, key: Option<&str>) -> Reply {
-        let owner = if route.path.starts_with("/tokens") { &self.token } else { &self.application };
+        let owner = match route.path.split('/').nth(1) {
+            Some("tokens") => &self.token,
+            Some("token-intents") => &self.intent,
+            _ => &self.application,
+        };
         let path = route.path.replace("{id}", owner).replace("{key_id}", &self.api_key);
         let mut ask = self.server.ask(route.method, &path);
         if let Some(key) = key {
@@ -137,9 +148,11 @@ impl<'a> World<'a> {
         };
         vec![
             get(&format!("/tokens/{}", self.token), &self.keys.private),
+            get(&format!("/token-intents/{}", self.intent), &self.keys.private),
             get(&format!("/applications/{}", self.application), &self.keys.management),
             get("/tenants/self", &self.keys.management),
             count("tokens"),
+            count("token_intents"),
             count("applications"),
             count("api_keys"),
             count("access_sessions"),

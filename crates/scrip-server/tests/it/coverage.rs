@@ -174,7 +174,8 @@ fn another_tenant_finds_nothing() {
     let world = World::new(&COVERED);
     let before = world.state();
     let tenant = world.keys.tenant.id.to_string();
-    let marks = [&world.token, &world.application, &world.api_key, &world.nonce, &tenant];
+    let marks =
+        [&world.token, &world.intent, &world.application, &world.api_key, &world.nonce, &tenant];
     for route in routes() {
         for kind in admitted(route.needs) {
             let stranger = World::new(&COVERED);
@@ -195,6 +196,7 @@ fn another_tenant_finds_nothing() {
             assert_eq!(reply.status, expected, "{route:?}: {}", reply.text);
             let nobodys = World {
                 token: "nobodys-token".to_owned(),
+                intent: Uuid::new_v4().to_string(),
                 application: Uuid::new_v4().to_string(),
                 api_key: Uuid::new_v4().to_string(),
                 nonce: "nobodys-nonce".to_owned(),

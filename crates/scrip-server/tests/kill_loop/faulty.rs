@@ -9,7 +9,7 @@ use scrip_core::{
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::{Directory, DirectoryRecords},
     error::Error,
-    id::TokenId,
+    id::{TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     policy::{PolicyRecords, Signed},
     store::{
@@ -17,6 +17,7 @@ use scrip_core::{
         StoreFuture, StoreStatus, StoredToken, TokenBatch, TokenWrite,
     },
     time::Timestamp,
+    token_intent::StoredTokenIntent,
 };
 use scrip_seal::{EpochKeys, RootKey, Sealed};
 use scrip_server::{app::App, clock::SystemClock, serve::serve};
@@ -135,6 +136,33 @@ impl Store for Faulty {
 
     fn survey_tokens(&self, inquiry: Inquiry, survey: SurveyTokens) -> StoreFuture<'_, Surveyed> {
         self.inner.survey_tokens(inquiry, survey)
+    }
+
+    fn insert_token_intent(
+        &self,
+        inquiry: Inquiry,
+        intent: StoredTokenIntent,
+        written: Beside,
+    ) -> StoreFuture<'_, ()> {
+        self.inner.insert_token_intent(inquiry, intent, written)
+    }
+
+    fn find_token_intent(
+        &self,
+        inquiry: Inquiry,
+        id: TokenIntentId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<StoredTokenIntent>> {
+        self.inner.find_token_intent(inquiry, id, now)
+    }
+
+    fn delete_token_intent(
+        &self,
+        inquiry: Inquiry,
+        id: TokenIntentId,
+        audit: AuditRecord,
+    ) -> StoreFuture<'_, Changed> {
+        self.inner.delete_token_intent(inquiry, id, audit)
     }
 
     fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {

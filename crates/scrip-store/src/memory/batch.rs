@@ -1,10 +1,11 @@
 //! Writes of tokens, one after the other. Whoever calls takes them back when one is refused.
 
 use scrip_core::{
-    id::{TenantId, TokenId},
+    audit::AuditRecord,
+    id::{TenantId, TokenId, TokenIntentId},
     store::{
-        Batched, CvcChange, Deduplicate, InsertToken, Obstacle, Outcome, StoreError, TokenBatch,
-        TokenWrite, UpdateToken,
+        Batched, Changed, CvcChange, Deduplicate, InsertToken, Obstacle, Outcome, StoreError,
+        TokenBatch, TokenWrite, UpdateToken,
     },
 };
 
@@ -49,8 +50,20 @@ impl State {
         Ok(Batched::Written(outcomes))
     }
 
+    fn convert(
+        &mut self,
+        tenant: TenantId,
+        intent: Option<TokenIntentId>,
+        audit: &AuditRecord,
+    ) -> bool {
+        intent.is_none_or(|it| self.end_intent(tenant, it, audit) == Changed::Done)
+    }
+
     fn insert(&mut self, tenant: TenantId, insert: InsertToken) -> Attempt {
-        let InsertToken { token, deduplicate, audit, .. } = insert;
+        let InsertToken { token, intent, deduplicate, audit, .. } = insert;
+        if !self.convert(tenant, intent, &audit) {
+            return Err(Obstacle::IntentGone);
+        }
         let (now, id) = (audit.at, token.record.id.clone());
         let found = self.duplicate(tenant, &token.record, deduplicate, (None, now));
         let (outcome, id) = match found {
@@ -77,7 +90,10 @@ impl State {
     }
 
     fn update(&mut self, tenant: TenantId, update: UpdateToken) -> Attempt {
-        let UpdateToken { token, cvc, deduplicate, audit, .. } = update;
+        let UpdateToken { token, cvc, intent, deduplicate, audit, .. } = update;
+        if !self.convert(tenant, intent, &audit) {
+            return Err(Obstacle::IntentGone);
+        }
         let id = token.id.clone();
         let found = self.duplicate(tenant, &token, deduplicate, (Some(&id), audit.at));
         let at = self.live(tenant, &id, audit.at);

@@ -2,16 +2,18 @@
 
 use rusqlite::Connection;
 use scrip_core::{
-    id::TenantId,
+    audit::AuditRecord,
+    id::{TenantId, TokenIntentId},
     store::{
-        Batched, Deduplicate, InsertToken, Obstacle, Outcome, StoreError, StoredToken, TokenBatch,
-        TokenWrite, UpdateToken,
+        Batched, Changed, Deduplicate, InsertToken, Obstacle, Outcome, StoreError, StoredToken,
+        TokenBatch, TokenWrite, UpdateToken,
     },
 };
 
 use crate::sqlite::{
     answers::{insert_answer, insert_audit},
     filed::{file, refile},
+    intents,
     tokens::{
         change_cvc, check_tenant, find_duplicate, find_token, insert_cvc, insert_row, update_row,
     },
@@ -57,9 +59,12 @@ fn insert_token(
     tenant: TenantId,
     insert: InsertToken,
 ) -> Result<Attempt, StoreError> {
-    let InsertToken { permit, token, deduplicate, audit } = insert;
+    let InsertToken { permit, token, intent, deduplicate, audit } = insert;
     let StoredToken { record, cvc } = token;
     check_permit(permit.tenant().id, tenant)?;
+    if !convert(connection, tenant, intent, &audit)? {
+        return Ok(Err(Obstacle::IntentGone));
+    }
     let now = audit.at;
     let found = find_duplicate(connection, tenant, &record, (deduplicate, now, ""))?;
     if let Some((seq, found)) = found {
@@ -83,8 +88,11 @@ fn update_token(
     tenant: TenantId,
     update: UpdateToken,
 ) -> Result<Attempt, StoreError> {
-    let UpdateToken { permit, token, cvc, deduplicate, audit } = update;
+    let UpdateToken { permit, token, cvc, intent, deduplicate, audit } = update;
     check_permit(permit.tenant().id, tenant)?;
+    if !convert(connection, tenant, intent, &audit)? {
+        return Ok(Err(Obstacle::IntentGone));
+    }
     let current = find_token(connection, tenant, &token.id, audit.at)?;
     let current = current.filter(|(_, it)| it.record.revision.saturating_add(1) == token.revision);
     let Some((seq, before)) = current else { return Ok(Err(Obstacle::Stale)) };
@@ -102,6 +110,17 @@ fn update_token(
     refile(connection, tenant, seq, (&before.record, &token))?;
     insert_audit(connection, tenant, &audit, own_id, "updated")?;
     Ok(Ok((Outcome::Updated, seq)))
+}
+
+/// Whether the intent that a write is made of was still there; it is not any more.
+fn convert(
+    connection: &Connection,
+    tenant: TenantId,
+    intent: Option<TokenIntentId>,
+    audit: &AuditRecord,
+) -> Result<bool, StoreError> {
+    let Some(intent) = intent else { return Ok(true) };
+    Ok(intents::convert(connection, tenant, intent, audit)? == Changed::Done)
 }
 
 fn check_permit(permitted: TenantId, tenant: TenantId) -> Result<(), StoreError> {

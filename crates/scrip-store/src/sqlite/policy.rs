@@ -245,20 +245,31 @@ const PURGED_AT_ONCE: i64 = 256;
 /// A request that began before the deletion may still leave a token after it.
 const STRAGGLERS_MS: i64 = 60_000;
 
-pub(super) fn purge_tenants(connection: &Connection, now: Timestamp) -> Result<usize, StoreError> {
-    let sql = "
+const PURGE: [&str; 3] = [
+    "
 -- purge_tokens
 DELETE FROM tokens WHERE seq IN (
     SELECT tokens.seq FROM deleted_tenants JOIN tokens ON tokens.tenant = deleted_tenants.id
-    LIMIT ?)";
-    let tokens = connection.execute(sql, [PURGED_AT_ONCE]).map_err(fault)?;
-    let sql = "
+    LIMIT ?)",
+    "
 -- purge_filed
 DELETE FROM filed WHERE (tenant, facet, container, created_at, token) IN (
     SELECT filed.tenant, filed.facet, filed.container, filed.created_at, filed.token
     FROM deleted_tenants JOIN filed ON filed.tenant = deleted_tenants.id
-    LIMIT ?)";
-    let purged = tokens + connection.execute(sql, [PURGED_AT_ONCE]).map_err(fault)?;
+    LIMIT ?)",
+    "
+-- purge_token_intents
+DELETE FROM token_intents WHERE seq IN (
+    SELECT it.seq FROM deleted_tenants JOIN token_intents AS it ON it.tenant = deleted_tenants.id
+    LIMIT ?)",
+];
+
+pub(super) fn purge_tenants(connection: &Connection, now: Timestamp) -> Result<usize, StoreError> {
+    let mut purged = 0_usize;
+    for sql in PURGE {
+        let rows = connection.execute(sql, [PURGED_AT_ONCE]).map_err(fault)?;
+        purged = purged.saturating_add(rows);
+    }
     if purged == 0 {
         let sql = "
 -- forget_deleted_tenants

@@ -48,6 +48,7 @@ fn unlike(id: &str) -> TokenRecord {
 
 fn insert(desk: &Desk, token: TokenRecord, deduplicate: Deduplicate) -> TokenWrite {
     TokenWrite::Insert(InsertToken {
+        intent: None,
         permit: desk.permit(Permission::TokenCreate),
         token: StoredToken { cvc: Some(code("123")), ..bare(token) },
         deduplicate,
@@ -57,6 +58,7 @@ fn insert(desk: &Desk, token: TokenRecord, deduplicate: Deduplicate) -> TokenWri
 
 fn update(desk: &Desk, token: TokenRecord) -> TokenWrite {
     TokenWrite::Update(UpdateToken {
+        intent: None,
         permit: desk.permit(Permission::TokenUpdate),
         token,
         cvc: CvcChange::Remove,

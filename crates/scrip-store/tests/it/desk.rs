@@ -139,7 +139,7 @@ impl Desk {
     pub(crate) fn sent(&self, insert: InsertToken) -> (Inquiry, TokenBatch) {
         let InsertToken { token, deduplicate, audit, render } = insert;
         let permit = self.permit(Permission::TokenCreate);
-        let insert = store::InsertToken { permit, token, deduplicate, audit };
+        let insert = store::InsertToken { permit, token, intent: None, deduplicate, audit };
         (self.inquiry(), TokenBatch { writes: vec![TokenWrite::Insert(insert)], render })
     }
 
@@ -178,7 +178,7 @@ impl Desk {
     pub(crate) async fn update_token(&self, update: UpdateToken) -> Result<Updated, StoreError> {
         let UpdateToken { token, cvc, deduplicate, audit, render } = update;
         let permit = self.permit(Permission::TokenUpdate);
-        let update = store::UpdateToken { permit, token, cvc, deduplicate, audit };
+        let update = store::UpdateToken { permit, token, cvc, intent: None, deduplicate, audit };
         let batch = TokenBatch { writes: vec![TokenWrite::Update(update)], render };
         updated(self.store().write_tokens(self.inquiry(), batch).await)
     }

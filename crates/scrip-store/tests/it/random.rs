@@ -157,6 +157,7 @@ impl Side {
     fn insert(&self, it: &Drawn) -> TokenWrite {
         let cvc = (it.cvc > 0).then(|| code(&it.cvc.to_string()));
         TokenWrite::Insert(InsertToken {
+            intent: None,
             permit: self.desk.permit(Permission::TokenCreate),
             token: StoredToken { record: self.record(it), cvc },
             deduplicate: it.deduplicate,
@@ -181,6 +182,7 @@ impl Side {
             _ => CvcChange::Replace(code(&it.body.to_string())),
         };
         TokenWrite::Update(UpdateToken {
+            intent: None,
             permit: self.desk.permit(Permission::TokenUpdate),
             token,
             cvc,

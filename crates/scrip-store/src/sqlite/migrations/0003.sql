@@ -127,6 +127,28 @@ CREATE TABLE cvcs (
     sealed     BLOB NOT NULL
 ) STRICT;
 
+-- Data that waits to become a token. It is asked for by its id only, and ends by itself.
+CREATE TABLE token_intents (
+    seq         INTEGER PRIMARY KEY,
+    tenant      BLOB NOT NULL,
+    id          BLOB NOT NULL,
+    type        TEXT NOT NULL,
+    fingerprint BLOB,
+    created_by  BLOB NOT NULL,
+    created_at  INTEGER NOT NULL,
+    expires_at  INTEGER NOT NULL,
+    body        BLOB NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX token_intents_by_id ON token_intents (tenant, id);
+CREATE INDEX token_intents_by_end ON token_intents (expires_at);
+
+CREATE TABLE intent_cvcs (
+    intent     INTEGER PRIMARY KEY REFERENCES token_intents (seq) ON DELETE CASCADE,
+    expires_at INTEGER NOT NULL,
+    sealed     BLOB NOT NULL
+) STRICT;
+
 CREATE TABLE answers (
     seq        INTEGER PRIMARY KEY,
     tenant     BLOB NOT NULL,

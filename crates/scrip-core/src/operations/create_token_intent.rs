@@ -1,0 +1,68 @@
+//! Create Token Intent.
+
+use scrip_seal::Sealed;
+
+use crate::{
+    Vault,
+    answer::{Remember, seal_plain_answer},
+    audit::{AuditRecord, Operation},
+    body::Body,
+    caller::{Caller, Needs},
+    cvc::take_cvc,
+    error::{Error, FieldError},
+    expressions::evaluate,
+    id::{TokenIntentId, random_uuid},
+    permission::Permission,
+    store::Beside,
+    token_intent::{
+        IntentBody, NewTokenIntent, StoredTokenIntent, TokenIntentRecord, TokenIntentView,
+        cvc_place, view,
+    },
+    token_type::TokenType,
+};
+
+/// # Errors
+/// The data breaks a rule of its type.
+pub async fn create_token_intent(
+    vault: &Vault,
+    caller: &Caller,
+    new: NewTokenIntent,
+    remember: Option<Remember<TokenIntentView>>,
+) -> Result<TokenIntentView, Error> {
+    let (tenant, now) = (caller.tenant(), vault.clock.now());
+    let NewTokenIntent { token_type, mut data, authentication } = new;
+    token_type.check(data.expose_mut()).map_err(Error::Invalid)?;
+    if authentication.is_some() && token_type != TokenType::NetworkToken {
+        return Err(FieldError::new("authentication", "is for a network_token only").into());
+    }
+    let cvc = take_cvc(token_type, &mut data);
+    // By the type's own expression, which is what a token made of it will have, too.
+    let body = Body { data, search_indexes: Some(Vec::new()), ..Body::default() };
+    let fingerprint = evaluate(tenant, token_type, &body)?.fingerprint;
+    let body = IntentBody { data: body.data, authentication };
+    let mut record = TokenIntentRecord {
+        id: TokenIntentId(random_uuid(vault.chance)),
+        token_type,
+        fingerprint,
+        created_by: caller.application(),
+        created_at: now,
+        expires_at: now.after(tenant.quotas.token_intent_retention()),
+        body: Sealed::from_stored(Vec::new()),
+    };
+    record.body = body.seal(tenant, &record)?;
+    let cvc = cvc.map(|it| {
+        let ends = now.after(tenant.quotas.cvc_retention());
+        it.seal_in(&vault.epochs, &cvc_place(tenant.id, record.id, ends), ends)
+    });
+    let seen = view(tenant, &record, body);
+    let needs = Needs::Permission(Permission::TokenIntentCreate);
+    let answer = remember
+        .as_ref()
+        .map(|it| seal_plain_answer(caller, it.claim.digest, (it.render)(&seen), needs, now));
+    let audit = AuditRecord::new(Operation::CreateTokenIntent, caller, now);
+    let written = Beside { audit, entity: record.id.to_string(), answer: answer.transpose()? };
+    let inquiry = caller.inquire(Permission::TokenIntentCreate)?;
+    let intent = StoredTokenIntent { record, cvc };
+    vault.store.insert_token_intent(inquiry, intent, written).await?;
+    Ok(seen)
+}

@@ -1,0 +1,26 @@
+//! Delete Token Intent.
+
+use crate::{
+    Vault,
+    audit::{AuditRecord, Operation},
+    caller::Caller,
+    error::Error,
+    id::TokenIntentId,
+    permission::Permission,
+    store::Changed,
+};
+
+/// # Errors
+/// There is no such live intent.
+pub async fn delete_token_intent(
+    vault: &Vault,
+    caller: &Caller,
+    id: TokenIntentId,
+) -> Result<(), Error> {
+    let audit = AuditRecord::new(Operation::DeleteTokenIntent, caller, vault.clock.now());
+    let inquiry = caller.inquire(Permission::TokenIntentDelete)?;
+    match vault.store.delete_token_intent(inquiry, id, audit).await? {
+        Changed::Done => Ok(()),
+        Changed::Stale => Err(Error::NotFound),
+    }
+}

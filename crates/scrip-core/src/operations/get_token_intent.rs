@@ -1,0 +1,24 @@
+//! Get Token Intent.
+
+use crate::{
+    Vault,
+    caller::Caller,
+    error::Error,
+    id::TokenIntentId,
+    permission::Permission,
+    token_intent::{IntentBody, TokenIntentView, view},
+};
+
+/// # Errors
+/// There is no such live intent.
+pub async fn get_token_intent(
+    vault: &Vault,
+    caller: &Caller,
+    id: TokenIntentId,
+) -> Result<TokenIntentView, Error> {
+    let inquiry = caller.inquire(Permission::TokenIntentRead)?;
+    let found = vault.store.find_token_intent(inquiry, id, vault.clock.now()).await?;
+    let record = found.ok_or(Error::NotFound)?.record;
+    let body = IntentBody::open(caller.tenant(), &record)?;
+    Ok(view(caller.tenant(), &record, body))
+}
