@@ -202,6 +202,10 @@ fn the_idempotency_key_is_passed_over() {
     };
     assert_eq!((ask(&one), ask(&two)), (json!(1), json!(2)));
     assert_eq!(SHARED.rows(&keys.tenant, "answers"), 0);
+    // What was answered under the key before is not what is asked for.
     let create = SHARED.ask("POST", "/tokens").key(&keys.private).once("asked");
     create.json(&json!({"type": "token", "data": 3})).send().is(201);
+    assert_eq!(ask(&one), json!(1));
+    let long = SHARED.ask("POST", "/detokenize").key(&keys.private).once(&"x".repeat(300));
+    long.json(&json!(1)).send().is(200);
 }
