@@ -34,6 +34,7 @@ mod server;
 mod session_rights;
 mod silence;
 mod tenant;
+mod token_intents;
 mod tokenize;
 mod tokenize_duplicates;
 mod tokenize_replays;

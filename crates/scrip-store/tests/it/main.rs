@@ -41,6 +41,7 @@ mod listing_rights;
 mod operations_card_number;
 mod operations_cvc;
 mod operations_duplicates;
+mod operations_intents;
 mod operations_replay;
 mod operations_rights;
 mod operations_tokenize;

@@ -1,0 +1,174 @@
+//! Token intents on both engines: ended once, by whoever comes first, or by time.
+
+use std::time::Duration;
+
+use rusqlite::Connection;
+use scrip_core::{
+    caller::Caller,
+    caller::Mandate,
+    error::Error,
+    id::TokenIntentId,
+    operations::{
+        create_token_intent::create_token_intent,
+        delete_tenant::delete_tenant,
+        delete_token_intent::delete_token_intent,
+        get_token_intent::get_token_intent,
+        tokenize::{Requested, tokenize},
+    },
+    permission::{Permission, Transform},
+    plain::Plain,
+    tenant::{Settings, Tenant},
+    token::TokenSource,
+    token_intent::NewTokenIntent,
+    token_type::TokenType,
+};
+use serde_json::json;
+
+use crate::{
+    requests::{VISA, create, invalid, new_token},
+    world::{Engine, TOKENS, World, ruled},
+};
+
+const INTENTS: &[Permission] =
+    &[Permission::TokenIntentCreate, Permission::TokenIntentRead, Permission::TokenIntentDelete];
+
+struct Scene {
+    world: World,
+    tenant: std::sync::Arc<Tenant>,
+    caller: Caller,
+}
+
+impl Scene {
+    async fn open(engine: Engine) -> Self {
+        let world = World::open(engine).await;
+        let tenant = world.tenant(Settings::default()).await;
+        let caller = Self::caller(&world, &tenant).await;
+        Self { world, tenant, caller }
+    }
+
+    async fn caller(world: &World, tenant: &std::sync::Arc<Tenant>) -> Caller {
+        let rules: &[_] = &[("/", Transform::Reveal, TOKENS), ("/", Transform::Mask, INTENTS)];
+        world.caller(tenant, ruled(rules)).await
+    }
+
+    async fn intend(&self) -> TokenIntentId {
+        let data = Plain::new(json!({"number": VISA, "cvc": "123"}));
+        let new = NewTokenIntent { token_type: TokenType::Card, data, authentication: None };
+        create_token_intent(&self.world.vault, &self.caller, new, None).await.unwrap().id
+    }
+
+    async fn is_there(&self, id: TokenIntentId) -> bool {
+        match get_token_intent(&self.world.vault, &self.caller, id).await {
+            Ok(_) => true,
+            Err(Error::NotFound) => false,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+
+    async fn convert(&self, id: TokenIntentId) -> Result<(), Error> {
+        let mut new = new_token(TokenType::Token, json!(null));
+        new.source = TokenSource::Intent(id.to_string());
+        create(&self.world.vault, &self.caller, new).await.map(drop)
+    }
+}
+
+on_both_engines! {
+    Scene;
+    an_intent_ends_once
+    an_intent_ends_on_the_instant
+    what_is_refused_leaves_the_intent
+    another_tenant_finds_nothing
+    a_deleted_tenant_takes_its_intents
+}
+
+async fn an_intent_ends_once(scene: Scene) {
+    let (converted, deleted) = (scene.intend().await, scene.intend().await);
+    assert!(scene.is_there(converted).await && scene.is_there(deleted).await);
+    scene.convert(converted).await.unwrap();
+    assert_eq!(invalid(scene.convert(converted).await), "token_intent_id");
+    let vault = &scene.world.vault;
+    let gone = delete_token_intent(vault, &scene.caller, converted).await;
+    assert!(matches!(gone, Err(Error::NotFound)));
+    delete_token_intent(vault, &scene.caller, deleted).await.unwrap();
+    assert_eq!(invalid(scene.convert(deleted).await), "token_intent_id");
+    assert!(!scene.is_there(converted).await && !scene.is_there(deleted).await);
+}
+
+async fn an_intent_ends_on_the_instant(scene: Scene) {
+    let id = scene.intend().await;
+    scene.world.clock.advance(Duration::from_millis(24 * 3600 * 1000 - 1));
+    assert!(scene.is_there(id).await);
+    scene.world.clock.advance(Duration::from_millis(1));
+    assert!(!scene.is_there(id).await);
+    assert_eq!(invalid(scene.convert(id).await), "token_intent_id");
+}
+
+/// A conversion and whatever is written with it are one: none of it happens when one cannot.
+async fn what_is_refused_leaves_the_intent(scene: Scene) {
+    let mut taken = new_token(TokenType::Token, json!(1));
+    taken.id = Some("taken".to_owned());
+    create(&scene.world.vault, &scene.caller, taken).await.unwrap();
+    let id = scene.intend().await;
+    let mut converted = new_token(TokenType::Token, json!(null));
+    converted.source = TokenSource::Intent(id.to_string());
+    let mut refused = new_token(TokenType::Token, json!(2));
+    refused.id = Some("taken".to_owned());
+    let requested = [converted, refused].into_iter().enumerate();
+    let requested = requested.map(|(at, new)| Requested { path: format!("[{at}]"), new }).collect();
+    let outcome = tokenize(&scene.world.vault, &scene.caller, requested, None).await;
+    assert!(matches!(outcome, Err(Error::Conflict { .. })), "{outcome:?}");
+    assert!(scene.is_there(id).await);
+    scene.convert(id).await.unwrap();
+}
+
+async fn another_tenant_finds_nothing(scene: Scene) {
+    let id = scene.intend().await;
+    let theirs = scene.world.tenant(Settings::default()).await;
+    let stranger = Scene::caller(&scene.world, &theirs).await;
+    let there = Scene { caller: stranger, tenant: theirs, world: scene.world };
+    assert!(!there.is_there(id).await);
+    assert_eq!(invalid(there.convert(id).await), "token_intent_id");
+    let deleted = delete_token_intent(&there.world.vault, &there.caller, id).await;
+    assert!(matches!(deleted, Err(Error::NotFound)));
+}
+
+async fn a_deleted_tenant_takes_its_intents(scene: Scene) {
+    let id = scene.intend().await;
+    let mandate = Mandate::of_operator(std::sync::Arc::clone(&scene.tenant));
+    delete_tenant(&scene.world.vault, mandate).await.unwrap();
+    let (store, now) = (&scene.world.vault.store, scene.world.vault.clock.now());
+    while store.purge_tenants(now).await.unwrap() > 0 {}
+    let inquiry = scene.caller.inquire(Permission::TokenIntentRead).unwrap();
+    assert!(store.find_token_intent(inquiry, id, now).await.unwrap().is_none());
+}
+
+/// One column, one altered value at a time; put back before the next.
+#[tokio::test]
+async fn an_altered_intent_is_noticed() {
+    let scene = Scene::open(Engine::Sqlite).await;
+    let id = scene.intend().await;
+    let outside = Connection::open(scene.world.file()).unwrap();
+    for (column, value) in [
+        ("type", "'network_token'"),
+        ("type", "'unheard_of'"),
+        ("fingerprint", "NULL"),
+        ("fingerprint", "zeroblob(32)"),
+        ("created_by", "zeroblob(16)"),
+        ("created_at", "created_at + 1"),
+        ("expires_at", "expires_at + 1"),
+        ("tenant", "zeroblob(16)"),
+        ("id", "zeroblob(16)"),
+        ("body", "zeroblob(length(body))"),
+        ("body", "x''"),
+    ] {
+        let kept = format!("CREATE TEMP TABLE kept AS SELECT {column} AS it FROM token_intents");
+        outside.execute_batch(&kept).unwrap();
+        outside.execute(&format!("UPDATE token_intents SET {column} = {value}"), []).unwrap();
+        let outcome = get_token_intent(&scene.world.vault, &scene.caller, id).await;
+        let noticed = matches!(outcome, Err(Error::Internal(_) | Error::NotFound));
+        assert!(noticed, "{column} = {value}: {outcome:?}");
+        let back = format!("UPDATE token_intents SET {column} = (SELECT it FROM kept)");
+        outside.execute_batch(&format!("{back}; DROP TABLE kept;")).unwrap();
+        assert!(scene.is_there(id).await);
+    }
+}
