@@ -11,6 +11,7 @@ pub mod delete_api_key;
 pub mod delete_application;
 pub mod delete_tenant;
 pub mod delete_token;
+pub mod expire_token;
 pub mod get_token;
 pub mod list_applications;
 pub mod list_tokens;

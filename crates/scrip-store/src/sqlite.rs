@@ -12,6 +12,7 @@ mod row;
 mod sessions;
 mod status;
 mod survey;
+mod sweep;
 mod tokens;
 mod writer;
 
@@ -184,6 +185,14 @@ impl Store for SqliteStore {
         Box::pin(self.writer.write(move |it| tokens::delete_token(it, tenant, &delete)))
     }
 
+    fn sweep_tokens(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        Box::pin(self.writer.write(move |it| sweep::sweep_tokens(it, ended, &audit)))
+    }
+
+    fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(self.writer.write(move |it| sweep::sweep_cvcs(it, ended)))
+    }
+
     fn claim_answer(&self, asked: AskedAnswer) -> StoreFuture<'_, Claimed> {
         Box::pin(async move {
             let Some(claim) = self.claims.take(asked.digest) else { return Ok(Claimed::InFlight) };
@@ -283,6 +292,14 @@ impl Store for SqliteStore {
 
     fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
         Box::pin(self.writer.write(move |it| sessions::forget_access_sessions(it, before)))
+    }
+
+    fn note_time(&self, now: Timestamp) -> StoreFuture<'_, ()> {
+        Box::pin(self.writer.write(move |it| sweep::note_time(it, now)))
+    }
+
+    fn latest_time(&self) -> StoreFuture<'_, Option<Timestamp>> {
+        Box::pin(async move { self.readers.read(sweep::latest_time) })
     }
 
     fn status(&self) -> StoreFuture<'_, StoreStatus> {

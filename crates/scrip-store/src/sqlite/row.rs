@@ -14,13 +14,20 @@ use uuid::Uuid;
 
 use crate::sqlite::fault;
 
-/// In the order that [`stored_token`] reads them.
+/// In the order that [`stored_token`] reads them, and what somebody else reads behind them.
 macro_rules! token_columns {
     () => {
-        "tokens.seq, tokens.id, tokens.type, tokens.fingerprint, tokens.containers, \
-         tokens.created_by, tokens.created_at, tokens.modified_by, tokens.modified_at, \
-         tokens.expires_at, tokens.revision, tokens.indexes, tokens.body, cvcs.expires_at, cvcs.sealed \
-         FROM tokens LEFT JOIN cvcs ON cvcs.token = tokens.seq"
+        token_columns!("")
+    };
+    ($beside:literal) => {
+        concat!(
+            "tokens.seq, tokens.id, tokens.type, tokens.fingerprint, tokens.containers, \
+             tokens.created_by, tokens.created_at, tokens.modified_by, tokens.modified_at, \
+             tokens.expires_at, tokens.revision, tokens.indexes, tokens.body, cvcs.expires_at, \
+             cvcs.sealed",
+            $beside,
+            " FROM tokens LEFT JOIN cvcs ON cvcs.token = tokens.seq"
+        )
     };
 }
 pub(super) use token_columns;

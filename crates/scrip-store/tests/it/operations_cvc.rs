@@ -77,10 +77,10 @@ async fn another_process_cannot_open_it(world: World) {
 async fn its_key_dies_with_its_epoch(world: World) {
     let (caller, id) = card_of(&world).await;
     let now = world.vault.clock.now();
-    world.vault.epochs.destroy_ended(now.unix_ms);
+    world.vault.epochs.destroy_ended(now.unix_ms).unwrap();
     assert_eq!(code(&world, &caller, &id).await.as_deref(), Some("123"));
     // Even were the clock set back: what is destroyed does not come back.
-    world.vault.epochs.destroy_ended(now.after(20 * MINUTE).unix_ms);
+    world.vault.epochs.destroy_ended(now.after(20 * MINUTE).unix_ms).unwrap();
     assert_eq!(code(&world, &caller, &id).await, None);
 }
 
