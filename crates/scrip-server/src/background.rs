@@ -22,8 +22,9 @@ use tokio::time::{MissedTickBehavior, sleep};
 use crate::app::{App, Load};
 
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
-/// A sweep leaves the writer to others for so long, when there are others.
-const PAUSE_WHILE_BUSY: Duration = Duration::from_millis(5);
+/// A sweep leaves the file to others for so long: to the writer's queue, and to other processes,
+/// which the engine lets in only when they find it free.
+const PAUSE_BETWEEN_STEPS: Duration = Duration::from_millis(5);
 const LOOK_AT_KEYS_EVERY: Duration = Duration::from_secs(1);
 const PAUSE_LEAST: Duration = Duration::from_millis(5);
 /// A change that another process made counts here within a second.
@@ -120,7 +121,7 @@ async fn expire(vault: Vault) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        in_steps(&vault, "expired tokens", || expire_token(&vault)).await;
+        in_steps("expired tokens", || expire_token(&vault)).await;
     }
 }
 
@@ -136,15 +137,15 @@ async fn sweep(vault: Vault) {
         if let Err(error) = store.note_time(clock.now()).await {
             tracing::warn!(?error, "the time could not be noted");
         }
-        in_steps(&vault, "verification codes", || erase_cvcs(&vault)).await;
-        in_steps(&vault, "old answers", || store.forget_answers(old())).await;
-        in_steps(&vault, "ended sessions", || store.forget_access_sessions(clock.now())).await;
-        in_steps(&vault, "deleted tenants", || store.purge_tenants(clock.now())).await;
+        in_steps("verification codes", || erase_cvcs(&vault)).await;
+        in_steps("old answers", || store.forget_answers(old())).await;
+        in_steps("ended sessions", || store.forget_access_sessions(clock.now())).await;
+        in_steps("deleted tenants", || store.purge_tenants(clock.now())).await;
     }
 }
 
-/// Small ones, and none while others wait that were there before, so that no writer waits long.
-async fn in_steps<F>(vault: &Vault, what: &str, step: impl Fn() -> F)
+/// Small ones with pauses between them, so that no writer waits long.
+async fn in_steps<F>(what: &str, step: impl Fn() -> F)
 where
     F: Future<Output = Result<usize, StoreError>>,
 {
@@ -157,8 +158,6 @@ where
                 return;
             }
         }
-        if vault.store.waiting_writes() > 0 {
-            sleep(PAUSE_WHILE_BUSY).await;
-        }
+        sleep(PAUSE_BETWEEN_STEPS).await;
     }
 }

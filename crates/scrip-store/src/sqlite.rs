@@ -13,6 +13,7 @@ mod sessions;
 mod status;
 mod survey;
 mod sweep;
+mod time;
 mod tokens;
 mod writer;
 
@@ -295,11 +296,11 @@ impl Store for SqliteStore {
     }
 
     fn note_time(&self, now: Timestamp) -> StoreFuture<'_, ()> {
-        Box::pin(self.writer.write(move |it| sweep::note_time(it, now)))
+        Box::pin(self.writer.write(move |it| time::note_time(it, now)))
     }
 
     fn latest_time(&self) -> StoreFuture<'_, Option<Timestamp>> {
-        Box::pin(async move { self.readers.read(sweep::latest_time) })
+        Box::pin(async move { self.readers.read(time::latest_time) })
     }
 
     fn status(&self) -> StoreFuture<'_, StoreStatus> {

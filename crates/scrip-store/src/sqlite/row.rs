@@ -14,20 +14,13 @@ use uuid::Uuid;
 
 use crate::sqlite::fault;
 
-/// In the order that [`stored_token`] reads them, and what somebody else reads behind them.
+/// In the order that [`stored_token`] reads them.
 macro_rules! token_columns {
     () => {
-        token_columns!("")
-    };
-    ($beside:literal) => {
-        concat!(
-            "tokens.seq, tokens.id, tokens.type, tokens.fingerprint, tokens.containers, \
-             tokens.created_by, tokens.created_at, tokens.modified_by, tokens.modified_at, \
-             tokens.expires_at, tokens.revision, tokens.indexes, tokens.body, cvcs.expires_at, \
-             cvcs.sealed",
-            $beside,
-            " FROM tokens LEFT JOIN cvcs ON cvcs.token = tokens.seq"
-        )
+        "tokens.seq, tokens.id, tokens.type, tokens.fingerprint, tokens.containers, \
+         tokens.created_by, tokens.created_at, tokens.modified_by, tokens.modified_at, \
+         tokens.expires_at, tokens.revision, tokens.indexes, tokens.body, cvcs.expires_at, cvcs.sealed \
+         FROM tokens LEFT JOIN cvcs ON cvcs.token = tokens.seq"
     };
 }
 pub(super) use token_columns;

@@ -31,7 +31,9 @@ macro_rules! on_both_engines {
 mod conformance_answers;
 mod conformance_directory;
 mod conformance_duplicates;
+mod conformance_sweeps;
 mod conformance_tokens;
+mod cvc_unrecoverable;
 mod desk;
 mod listing_desk;
 mod listing_paging;
@@ -52,5 +54,6 @@ mod sqlite;
 mod sqlite_altered;
 mod sqlite_beside;
 mod sqlite_destroyed;
+mod sqlite_sweeps;
 mod timing;
 mod world;
