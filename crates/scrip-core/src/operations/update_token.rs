@@ -72,9 +72,9 @@ async fn rewrite(
     remember: Option<&Remember<Written>>,
 ) -> Result<Written, Error> {
     for _ in 0..ATTEMPTS_MAX {
-        let now = vault.clock.now();
+        let (now, latest) = (vault.clock.now(), vault.clock.latest());
         let inquiry = caller.inquire(Permission::TokenUpdate)?;
-        let stored = vault.store.find_token(inquiry, id, now).await?.ok_or(Error::NotFound)?;
+        let stored = vault.store.find_token(inquiry, id, latest).await?.ok_or(Error::NotFound)?;
         let permit = caller.permit(Permission::TokenUpdate, &stored.record)?;
         let change = Change::new(vault, caller, stored, patch, now)?;
         // Two permits: one to write with, one to show the result by, after a move perhaps.
@@ -84,11 +84,11 @@ async fn rewrite(
         let update = change.update(caller, patch, render);
         match vault.store.update_token(permit, update).await? {
             Updated::Done => {
-                let audience = Audience::Caller { epochs: &vault.epochs, now };
+                let audience = Audience::Caller { epochs: &vault.epochs, now: latest };
                 return change.written(&shown_by, audience, as_found);
             }
             Updated::Duplicate(found) => {
-                let audience = Audience::Caller { epochs: &vault.epochs, now };
+                let audience = Audience::Caller { epochs: &vault.epochs, now: latest };
                 let token = reveal_found(&shown_by, &found, audience)?;
                 let deduplicated = Some(DeduplicationBehavior::ReadExisting);
                 return Ok(Written { token, deduplicated });

@@ -128,8 +128,8 @@ settings! {
     }
     cvc: CvcSettings {
         /// Where the keys of card verification codes are, which never lie beside the data:
-        /// memory (a restart loses codes), or file:PATH on a tmpfs or ramfs, such as
-        /// file:/dev/shm/scrip/epochs (a restart of the process keeps them).
+        /// memory (a restart loses codes), or `file:PATH` on a tmpfs or ramfs, such as
+        /// `file:/dev/shm/scrip/epochs` (a restart of the process keeps them).
         epoch_keys: EpochKeysAt = "memory",
         /// Allow that file on a disk, where a destroyed key may be found again.
         epoch_keys_on_disk: bool = "false",

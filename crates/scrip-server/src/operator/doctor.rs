@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::{
     clock::SystemClock,
-    config::{Environment, LockMemory, Settings},
+    config::{Environment, EpochKeysAt, LockMemory, Settings},
     control,
     data::explain,
     operator::{
@@ -153,6 +153,13 @@ fn swap(settings: &Settings) -> Finding {
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
     if swaps.lines().skip(1).all(|it| it.trim().is_empty()) {
         return good("swap", "there is none, or none is known");
+    }
+    if let EpochKeysAt::File(path) = &settings.cvc.epoch_keys {
+        let says = format!(
+            "there is some, and {} may be written to it; turn swap off, or encrypt it",
+            path.display()
+        );
+        return warning("swap", says);
     }
     match settings.server.lock_memory {
         LockMemory::On => good("swap", "there is some; server.lock_memory is on"),

@@ -4,7 +4,7 @@
 
 use std::{
     env,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -126,7 +126,7 @@ struct World {
     _folder: tempfile::TempDir,
 }
 
-async fn open(file: &PathBuf, machine: &Arc<Mutex<Machine>>) -> Vault {
+async fn open(file: &Path, machine: &Arc<Mutex<Machine>>) -> Vault {
     use scrip_core::store::Store;
     let store = SqliteStore::open(file).unwrap();
     let known = store.latest_time().await.unwrap();
@@ -155,11 +155,8 @@ async fn caller(vault: &Vault) -> Caller {
     let mandate = Mandate::of_operator(Arc::clone(directory.tenant(tenant).unwrap()));
     let created = create_application(vault, mandate, directory.pepper(), new, None).await.unwrap();
     let directory = Directory::load(&*vault.store, &root, None).await.unwrap();
-    let Some(Known::Principal(known)) =
-        directory.authenticate(created.api_key.unwrap().expose()).map(|it| it)
-    else {
-        unreachable!("it was just made")
-    };
+    let known = directory.authenticate(created.api_key.unwrap().expose());
+    let Some(Known::Principal(known)) = known else { unreachable!("it was just made") };
     let origin = Origin { trace: "simulated".into(), address: [127, 0, 0, 1].into() };
     Caller::new(Arc::clone(known), origin)
 }
@@ -232,8 +229,7 @@ impl World {
                 self.promises.push(Promise { id, given_ms, expires_ms });
             }
             // By a clock that is ahead it has expired already.
-            Err(Error::Invalid(_)) => (),
-            Err(other) => panic!("{other:?}"),
+            Err(error) => assert!(matches!(error, Error::Invalid(_)), "{error:?}"),
         }
     }
 
@@ -316,8 +312,7 @@ impl World {
                     let most = HOUR + HOUR / 500 + SECOND;
                     assert!(code.is_none() || age <= most, "{at}: its code is {age} ms old");
                 }
-                Err(Error::NotFound) => (),
-                Err(other) => panic!("{at}: {other:?}"),
+                Err(error) => assert!(matches!(error, Error::NotFound), "{at}: {error:?}"),
             }
         }
         let next = self.vault.epochs.next_end_ms();
