@@ -9,7 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicI64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail, ensure};
@@ -17,7 +17,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     task::JoinSet,
-    time::sleep,
+    time::{sleep, sleep_until},
 };
 
 use crate::{
@@ -34,6 +34,8 @@ pub(crate) struct Load {
     pub(crate) server: Pid,
     pub(crate) status: u16,
     pub(crate) until: Until,
+    /// How often each connection asks; nothing for as often as it is answered.
+    pub(crate) every: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +73,7 @@ pub(crate) async fn run<S: Script>(
     for script in scripts {
         let stream = TcpStream::connect(load.address).await?;
         stream.set_nodelay(true)?;
-        running.spawn(drive(stream, script, load.status, Arc::clone(&signals)));
+        running.spawn(drive(stream, script, (load.status, load.every), Arc::clone(&signals)));
     }
     if let Until::Time(warm_up, _) = load.until {
         sleep(warm_up).await;
@@ -106,14 +108,21 @@ pub(crate) async fn run<S: Script>(
 async fn drive<S: Script>(
     mut stream: TcpStream,
     mut script: S,
-    status: u16,
+    (status, every): (u16, Option<Duration>),
     signals: Arc<Signals>,
 ) -> anyhow::Result<(Vec<u32>, S)> {
     let mut latencies = Vec::new();
     let mut buffer = Vec::with_capacity(16 * 1024);
+    let mut due = now();
     while !signals.stop.load(Ordering::Relaxed) && signals.left.fetch_sub(1, Ordering::Relaxed) > 0
     {
-        let start = now();
+        let start = match every {
+            None => now(),
+            Some(every) => {
+                due = due.checked_add(every).unwrap_or(due);
+                wait_for(due).await
+            }
+        };
         stream.write_all(script.next()).await?;
         let body_at = read_answer(&mut stream, &mut buffer, status).await?;
         if signals.measure.load(Ordering::Relaxed) {
@@ -122,6 +131,15 @@ async fn drive<S: Script>(
         script.answered(buffer.get(body_at..).unwrap_or_default())?;
     }
     Ok((latencies, script))
+}
+
+/// When the next request counts as sent: when it was due, if an earlier answer was late for it.
+async fn wait_for(due: Instant) -> Instant {
+    if now() >= due {
+        return due;
+    }
+    sleep_until(due.into()).await;
+    now()
 }
 
 /// Reads one whole answer, and says where its body starts.

@@ -12,6 +12,7 @@ mod raw;
 mod report;
 mod rounds;
 mod script;
+mod sweep;
 
 use std::{
     fs,
@@ -38,6 +39,9 @@ struct Arguments {
     /// Load up to 1,000,000 tokens at the end, and look at the memory again.
     #[arg(long)]
     million: bool,
+    /// Only this: what sweeping 100,000 expired tokens costs creates at half of their peak.
+    #[arg(long)]
+    sweep: bool,
     /// Write the figures to a file as well.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -76,6 +80,11 @@ fn main() -> anyhow::Result<()> {
         .worker_threads((cores / 2).max(1))
         .enable_all()
         .build()?;
+    if arguments.sweep {
+        let tokens = if arguments.quick { 20_000 } else { 100_000 };
+        let swept = runtime.block_on(sweep::run(&plan, tokens))?;
+        return Ok(out(&report::swept(&swept))?);
+    }
     let cost = expressions::measure()?;
     let results = runtime.block_on(rounds::run(&plan))?;
     out(&report::table(&results, cores))?;

@@ -12,6 +12,7 @@ use crate::{
     expressions::Cost,
     figures::Figures,
     rounds::{Million, Results, Round},
+    sweep::Swept,
 };
 
 /// Shown at once: a whole run takes minutes.
@@ -211,6 +212,21 @@ pub(crate) fn expressions(cost: &Cost, results: &Results) -> String {
     };
     text.push_str(&format!("\n{}\n", aim("evaluate reveal_last", 1.0, cost.evaluate)));
     text.push_str(&format!("{}\n", aim("evaluate a mask of six leaves", 5.0, cost.mask_evaluate)));
+    text
+}
+
+pub(crate) fn swept(swept: &Swept) -> String {
+    let mut text = format!("\nSweeping\n\n{HEAD}\n");
+    let [before, after] = &swept.alone;
+    for figures in [&swept.peak, before, &swept.beside, after] {
+        text.push_str(&format!("{}\n", row(figures)));
+    }
+    let (removed, took) = (swept.removed, swept.took.as_secs_f64());
+    text.push_str(&format!("\n{removed} tokens were swept in those {took:.1} s\n\n"));
+    let alone = mean(&swept.alone, |it| f64::from(it.p99_us));
+    let measured = f64::from(swept.beside.p99_us) / alone;
+    let name = "create p99 while sweeping, of without".to_owned();
+    text.push_str(&format!("{}\n", Aim { name, bound: Bound::AtMost(2.0), measured, unit: "x" }));
     text
 }
 

@@ -230,7 +230,7 @@ impl Bench {
 
     fn load(&self, name: &'static str, server: &Server, status: u16) -> Load {
         let until = Until::Time(self.span.0, self.span.1);
-        Load { name, address: server.address, server: server.pid(), status, until }
+        Load { name, address: server.address, server: server.pid(), status, until, every: None }
     }
 
     fn create_scripts(

@@ -80,6 +80,26 @@ impl Creates {
     }
 }
 
+impl Creates {
+    /// The same, of tokens that expire then.
+    pub(crate) fn expiring(
+        api_key: &str,
+        expires_at: &str,
+        serial: &Arc<AtomicU64>,
+    ) -> anyhow::Result<Self> {
+        let mut script = Self::new(api_key, Besides::Nothing, serial)?;
+        let request = String::from_utf8(script.request)?;
+        let (head, body) = request.split_once("\r\n\r\n").context("the request has no body")?;
+        let length = format!("Content-Length: {}", body.len());
+        let body = body.replacen('{', &format!("{{\"expires_at\":\"{expires_at}\","), 1);
+        let head = head.replace(&length, &format!("Content-Length: {}", body.len()));
+        let request = format!("{head}\r\n\r\n{body}");
+        script.number_at = find(&request, NUMBER_MARK).context("the request has no number")?;
+        script.request = request.into_bytes();
+        Ok(script)
+    }
+}
+
 impl Script for Creates {
     fn next(&mut self) -> &[u8] {
         let number = card_number(self.serial.fetch_add(1, Ordering::Relaxed));

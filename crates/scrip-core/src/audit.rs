@@ -30,6 +30,8 @@ operations! {
     GetToken "get_token";
     UpdateToken "update_token";
     DeleteToken "delete_token";
+    ExpireToken "expire_token";
+    ExpireTokenIntent "expire_token_intent";
     ListTokens "list_tokens";
     ListTokensV1 "list_tokens_v1";
     SearchTokens "search_tokens";
@@ -100,5 +102,12 @@ impl AuditRecord {
     pub fn of_operator(operation: Operation, at: Timestamp) -> Self {
         let (trace, address) = ("operator".into(), Ipv4Addr::LOCALHOST.into());
         Self { operation, actor: Actor::Operator, trace, address, at }
+    }
+
+    /// What nobody asked for: its time was over.
+    #[must_use]
+    pub fn of_vault(operation: Operation, at: Timestamp) -> Self {
+        let (trace, address) = ("vault".into(), Ipv4Addr::LOCALHOST.into());
+        Self { operation, actor: Actor::Vault, trace, address, at }
     }
 }

@@ -168,7 +168,7 @@ impl<'a> Batch<'a> {
     }
 
     fn written(self, vault: &Vault, outcomes: Vec<Outcome>) -> Result<Vec<Written>, Error> {
-        let audience = Audience::Caller { epochs: &vault.epochs, now: self.now };
+        let audience = Audience::Caller { epochs: &vault.epochs, now: vault.clock.latest() };
         let written = |(entry, outcome): (Entry, Outcome)| {
             let Entry { draft, step } = entry;
             match (outcome, step) {

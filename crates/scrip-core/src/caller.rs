@@ -92,6 +92,8 @@ impl TenantDeletion {
 pub enum Actor {
     Application(ApplicationId),
     Operator,
+    /// By itself, because something's time was over.
+    Vault,
 }
 
 /// Proof that rules allowed one permission in all of these containers of this tenant.

@@ -12,7 +12,6 @@ use crate::{
     id::TokenIntentId,
     permission::{Permission, Transform},
     plain::Plain,
-    time::Timestamp,
     token::{NewToken, TokenSource},
     token_intent::IntentBody,
     token_type::TokenType,
@@ -35,7 +34,6 @@ pub(crate) async fn open_source(
     vault: &Vault,
     caller: &Caller,
     new: &mut NewToken,
-    now: Timestamp,
 ) -> Result<Source, Error> {
     let taken = std::mem::replace(&mut new.source, TokenSource::Intent(String::new()));
     let text = match taken {
@@ -46,7 +44,7 @@ pub(crate) async fn open_source(
     };
     let id = TokenIntentId::parse(&text).ok_or_else(unknown)?;
     let inquiry = caller.inquire(Permission::TokenCreate)?;
-    let found = vault.store.find_token_intent(inquiry, id, now).await?;
+    let found = vault.store.find_token_intent(inquiry, id, vault.clock.latest()).await?;
     let record = found.ok_or_else(unknown)?.record;
     let body = IntentBody::open(caller.tenant(), &record)?;
     Ok(Source { token_type: record.token_type, data: body.data, intent: Some(id) })

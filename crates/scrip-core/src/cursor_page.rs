@@ -154,7 +154,7 @@ impl Filling<'_> {
         spans: Spans,
         mut after: Option<Position>,
     ) -> Result<Option<Position>, Error> {
-        let now = self.vault.clock.now();
+        let now = self.vault.clock.latest();
         let facet = self.filter.facet(self.caller.tenant());
         // One more than the page has: whether there is a next one is part of the answer.
         let mut at_once = self.size.saturating_add(1);

@@ -44,7 +44,7 @@ pub(crate) async fn find_page(
         let rule = "pages by number end at 10000 tokens; lists with a cursor go on";
         return Err(FieldError::new("page", rule).into());
     }
-    let now = vault.clock.now();
+    let now = vault.clock.latest();
     let facets = facets(caller, &asked);
     let (total, found) = match &asked.ids {
         Some(ids) => {

@@ -14,6 +14,7 @@ pub mod delete_tenant;
 pub mod delete_token;
 pub mod delete_token_intent;
 pub mod detokenize;
+pub mod expire_token;
 pub mod get_token;
 pub mod get_token_intent;
 pub mod list_applications;

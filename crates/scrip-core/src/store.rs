@@ -83,6 +83,16 @@ pub trait Store: Send + Sync {
     /// its indexes and its data in remembered answers.
     fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed>;
 
+    /// Removes some of the tokens that had expired by then, each with a record of its own, which
+    /// is this one; how many. Whoever else sweeps at the same time removes others.
+    fn sweep_tokens(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize>;
+
+    /// The same for token intents.
+    fn sweep_token_intents(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize>;
+
+    /// Erases some of the codes whose time was over by then; how many.
+    fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize>;
+
     /// Claims the right to answer a request with this idempotency key, or finds its answer.
     fn claim_answer(&self, asked: AskedAnswer) -> StoreFuture<'_, Claimed>;
 
@@ -150,6 +160,12 @@ pub trait Store: Send + Sync {
     /// Forgets some of the sessions that ended before this; how many.
     fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize>;
 
+    /// Remembers that it was this late. An earlier instant changes nothing.
+    fn note_time(&self, now: Timestamp) -> StoreFuture<'_, ()>;
+
+    /// The latest instant that this store knows of; a clock that starts must not be before it.
+    fn latest_time(&self) -> StoreFuture<'_, Option<Timestamp>>;
+
     /// Whether a read and a write would be served now.
     fn check_ready(&self) -> StoreFuture<'_, ()>;
 
@@ -189,8 +205,6 @@ pub struct StoreStatus {
     /// Name and number, in an order to show them in.
     pub counts: Vec<(&'static str, u64)>,
     pub sizes_bytes: Vec<(&'static str, u64)>,
-    /// The latest instant that any row tells of: the clock should not be before it.
-    pub latest: Option<Timestamp>,
 }
 
 /// A token's row. What is not sealed is bound to what is.

@@ -15,8 +15,21 @@ pub struct Timestamp {
     pub unix_ms: i64,
 }
 
+/// A machine's clock can be wrong, so there are three readings: the true time lies between the
+/// earliest and the latest. Mostly all three are one.
 pub trait Clock: Send + Sync {
+    /// What is written down, and from which terms are counted. Never goes back.
     fn now(&self) -> Timestamp;
+
+    /// Surely over: what ended by then may be destroyed for good.
+    fn earliest(&self) -> Timestamp {
+        self.now()
+    }
+
+    /// Perhaps over: what ends by then is not shown any more.
+    fn latest(&self) -> Timestamp {
+        self.now()
+    }
 }
 
 impl Timestamp {

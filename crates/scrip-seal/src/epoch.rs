@@ -1,24 +1,66 @@
 //! Keys that die: card verification codes are sealed with one of these, and nothing else is.
 //!
-//! An epoch key is derived from nothing and stored nowhere. Once it is destroyed, no backup, log
-//! page or root key brings back what it sealed. A restart destroys all of them: that costs codes
-//! under an hour old, never a card number.
+//! An epoch key is derived from nothing, and never in a database or a backup. Once it is destroyed,
+//! no copy, log page or root key brings back what it sealed. Losing one early costs codes under an
+//! hour old, never a card number.
+
+mod file;
 
 use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Mutex, PoisonError},
+    collections::{BTreeMap, btree_map::Entry},
+    fmt, io,
+    path::Path,
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use crate::{CannotOpen, Place, Sealed, Secret, chance::random, record::RecordKey};
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+use crate::{
+    CannotOpen, Place, Sealed, Secret, chance::random, epoch::file::KeyFile, record::RecordKey,
+};
 
 /// The keys of the epochs that have not ended.
 pub struct EpochKeys {
     epoch_ms: i64,
-    /// By the number of the epoch in which what it seals ends. A key's version is random, so
-    /// that a key lost in a restart is told from an altered record.
-    keys: Mutex<BTreeMap<i64, RecordKey>>,
+    keeping: Keeping,
+    state: Mutex<State>,
+}
+
+/// Where the keys are, besides this process's memory.
+enum Keeping {
+    /// Nowhere: they end with the process.
+    Memory,
+    /// In a file that ends with the machine's run. A key that never leaves its hardware would be
+    /// another of these.
+    File(KeyFile),
+}
+
+#[derive(Default)]
+struct State {
+    /// By the instant at which the epoch ends.
+    keys: BTreeMap<i64, EpochKey>,
+    /// The file does not hold what is here.
+    unsaved: bool,
+}
+
+/// Its version is random, so that a key that was lost is told from an altered record.
+struct EpochKey {
+    record: RecordKey,
+    /// For the file; a key that is in memory only is not here twice.
+    bytes: Option<Secret>,
+}
+
+impl EpochKey {
+    fn new(version: u32, bytes: Secret, keeping: &Keeping) -> Self {
+        let record = RecordKey::new(version, &bytes, "epoch");
+        let bytes = match keeping {
+            Keeping::Memory => None,
+            Keeping::File(_) => Some(bytes),
+        };
+        Self { record, bytes }
+    }
 }
 
 /// What became of a value sealed under an epoch key.
@@ -29,45 +71,119 @@ pub enum OpenEpoch {
     Gone,
 }
 
+/// Why the file of epoch keys is of no use.
+#[derive(Debug, Error)]
+pub enum EpochFileError {
+    #[error(
+        "the file of epoch keys is not one of ours; remove it, which costs the codes it is for"
+    )]
+    Damaged,
+    #[error("the file of epoch keys can be read by others, or is no plain file; remove it")]
+    Exposed,
+    #[error("the file of epoch keys is another process's")]
+    InUse,
+    #[error("the file of epoch keys cannot be used: {0}")]
+    Io(#[from] io::Error),
+}
+
 impl EpochKeys {
     #[must_use]
     pub fn in_memory(epoch: Duration) -> Self {
+        Self::keeping(epoch, Keeping::Memory)
+    }
+
+    /// Keys that another process left in this file, and new ones beside them. The caller has seen
+    /// to it that the file is not on a disk.
+    ///
+    /// # Errors
+    /// The file is not one of ours, can be read by others, or cannot be written.
+    pub fn in_file(epoch: Duration, path: &Path) -> Result<Self, EpochFileError> {
+        let file = KeyFile::lock(path)?;
+        let found = file.load()?;
+        let keys = Self::keeping(epoch, Keeping::File(file));
+        {
+            let mut state = keys.state();
+            for (ends_ms, version, bytes) in found {
+                state.keys.insert(ends_ms, EpochKey::new(version, bytes, &keys.keeping));
+            }
+            state.unsaved = true;
+            keys.save(&mut state)?;
+        }
+        Ok(keys)
+    }
+
+    fn keeping(epoch: Duration, keeping: Keeping) -> Self {
         let epoch_ms = i64::try_from(epoch.as_millis()).unwrap_or(i64::MAX).max(1);
-        Self { epoch_ms, keys: Mutex::default() }
+        Self { epoch_ms, keeping, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Seals so that the value cannot be opened once the epoch of `ends_ms` is over.
     #[must_use]
     pub fn seal(&self, place: &Place, plaintext: &Secret, ends_ms: i64) -> Sealed {
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = keys.entry(self.epoch_of(ends_ms)).or_insert_with(|| {
-            let key = Secret::new(random::<32>().to_vec());
-            RecordKey::new(u32::from_be_bytes(random()), &key, "epoch")
-        });
-        key.seal(place, plaintext.expose())
+        let state = &mut *self.state();
+        let key = match state.keys.entry(self.epoch_end(ends_ms)) {
+            Entry::Occupied(it) => it.into_mut(),
+            Entry::Vacant(it) => {
+                state.unsaved = true;
+                let bytes = Secret::new(Zeroizing::new(random::<32>()).to_vec());
+                it.insert(EpochKey::new(u32::from_be_bytes(random()), bytes, &self.keeping))
+            }
+        };
+        let sealed = key.record.seal(place, plaintext.expose());
+        // Should it fail, a restart would cost these codes; whoever destroys keys hears of it.
+        drop(self.save(state));
+        sealed
     }
 
     /// # Errors
     /// The bytes are damaged or belong to another place.
     pub fn open(&self, place: &Place, sealed: &Sealed) -> Result<OpenEpoch, CannotOpen> {
         let version = sealed.key_version()?;
-        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        match keys.values().find(|it| it.version == version) {
-            Some(key) => Ok(OpenEpoch::Open(key.open(place, sealed)?)),
+        match self.state().keys.values().find(|it| it.record.version == version) {
+            Some(key) => Ok(OpenEpoch::Open(key.record.open(place, sealed)?)),
             None => Ok(OpenEpoch::Gone),
         }
     }
 
-    /// Destroys the keys of every epoch that has ended.
-    pub fn destroy_ended(&self, now_ms: i64) {
-        let ended = now_ms.div_euclid(self.epoch_ms);
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        keys.retain(|epoch, _| *epoch > ended);
+    /// Destroys the keys of every epoch that has ended: here, and in the file if there is one.
+    ///
+    /// # Errors
+    /// The file could not be written anew. What was destroyed is then not in it either, if it can
+    /// be written at all: all of it was wiped, and the other keys would not outlive this process.
+    pub fn destroy_ended(&self, now_ms: i64) -> Result<(), EpochFileError> {
+        let state = &mut *self.state();
+        let had = state.keys.len();
+        state.keys.retain(|end, _| *end > now_ms);
+        state.unsaved |= state.keys.len() < had;
+        self.save(state)
     }
 
-    /// Epoch `n` holds the instants in `[(n-1) * epoch, n * epoch)`, and ends at `n * epoch`.
-    fn epoch_of(&self, ends_ms: i64) -> i64 {
-        ends_ms.div_euclid(self.epoch_ms).saturating_add(1)
+    /// When the next key is to be destroyed.
+    #[must_use]
+    pub fn next_end_ms(&self) -> Option<i64> {
+        self.state().keys.keys().next().copied()
+    }
+
+    fn save(&self, state: &mut State) -> Result<(), EpochFileError> {
+        if let (true, Keeping::File(file)) = (state.unsaved, &self.keeping) {
+            let keys = state.keys.iter();
+            file.save(
+                keys.filter_map(|(end, it)| Some((*end, it.record.version, it.bytes.as_ref()?))),
+            )?;
+        }
+        state.unsaved = false;
+        Ok(())
+    }
+
+    /// Epochs follow each other without a gap; a value that ends on the instant one does belongs to
+    /// the next.
+    fn epoch_end(&self, ends_ms: i64) -> i64 {
+        let epoch = ends_ms.div_euclid(self.epoch_ms).saturating_add(1);
+        epoch.saturating_mul(self.epoch_ms)
     }
 }
 
@@ -78,40 +194,4 @@ impl fmt::Debug for EpochKeys {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MINUTE: i64 = 60_000;
-
-    fn open(keys: &EpochKeys, sealed: &Sealed) -> Option<Vec<u8>> {
-        match keys.open(&Place::new("cvc"), sealed).unwrap() {
-            OpenEpoch::Open(secret) => Some(secret.expose().to_vec()),
-            OpenEpoch::Gone => None,
-        }
-    }
-
-    #[test]
-    fn a_value_outlives_its_end_by_less_than_an_epoch() {
-        let keys = EpochKeys::in_memory(Duration::from_secs(60));
-        let ends = 10 * MINUTE + 1;
-        let sealed = keys.seal(&Place::new("cvc"), &Secret::new(b"123".to_vec()), ends);
-        for (now, expected) in
-            [(0, true), (ends, true), (11 * MINUTE - 1, true), (11 * MINUTE, false)]
-        {
-            keys.destroy_ended(now);
-            assert_eq!(open(&keys, &sealed).is_some(), expected, "at {now}");
-        }
-    }
-
-    #[test]
-    fn a_restart_loses_the_value_and_tells_it_from_tampering() {
-        let keys = EpochKeys::in_memory(Duration::from_secs(60));
-        let sealed = keys.seal(&Place::new("cvc"), &Secret::new(b"123".to_vec()), 5);
-        let after = EpochKeys::in_memory(Duration::from_secs(60));
-        assert_eq!(open(&after, &sealed), None);
-
-        let mut bytes = sealed.as_bytes().to_vec();
-        *bytes.last_mut().unwrap() ^= 1;
-        assert!(keys.open(&Place::new("cvc"), &Sealed::from_stored(bytes)).is_err());
-    }
-}
+mod tests;

@@ -18,7 +18,7 @@ mod tenant;
 pub use crate::{
     chance::fill_random,
     digest::{Fingerprint, IndexDigest, KeyedHash, Mac, Pepper},
-    epoch::{EpochKeys, OpenEpoch},
+    epoch::{EpochFileError, EpochKeys, OpenEpoch},
     place::Place,
     root::{KeySource, KeySourceError, RootKey},
     sealed::{CannotOpen, Sealed},

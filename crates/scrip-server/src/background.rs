@@ -11,14 +11,22 @@ use std::{
 use futures_util::FutureExt;
 use scrip_core::{
     Vault,
-    operations::claim_answer::ANSWER_RETENTION,
-    store::{StoreError, StoreFuture},
-    time::Timestamp,
+    operations::{
+        claim_answer::ANSWER_RETENTION,
+        expire_token::{erase_cvcs, expire_token, expire_token_intent},
+    },
+    store::StoreError,
 };
+use tokio::time::{MissedTickBehavior, sleep};
 
 use crate::app::{App, Load};
 
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
+/// A sweep leaves the file to others for so long: to the writer's queue, and to other processes,
+/// which the engine lets in only when they find it free.
+const PAUSE_BETWEEN_STEPS: Duration = Duration::from_millis(5);
+const LOOK_AT_KEYS_EVERY: Duration = Duration::from_secs(1);
+const PAUSE_LEAST: Duration = Duration::from_millis(5);
 /// A change that another process made counts here within a second.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The version that tells of a change can be altered too, so at times nobody asks it.
@@ -33,6 +41,10 @@ pub(crate) fn start(app: &Arc<App>) {
     let follower = Arc::clone(app);
     keep_going("follow_directory", move || follow_directory(Arc::clone(&follower)));
     let vault = app.vault.clone();
+    keep_going("destroy_epoch_keys", move || destroy_epoch_keys(vault.clone()));
+    let vault = app.vault.clone();
+    keep_going("expire", move || expire(vault.clone()));
+    let vault = app.vault.clone();
     keep_going("sweep", move || sweep(vault.clone()));
 }
 
@@ -45,7 +57,7 @@ fn keep_going<F: Future<Output = ()> + Send + 'static>(
         loop {
             drop(AssertUnwindSafe(work()).catch_unwind().await);
             tracing::error!(what, "ended by a panic, and begins again");
-            tokio::time::sleep(PAUSE_AFTER_PANIC).await;
+            sleep(PAUSE_AFTER_PANIC).await;
         }
     });
 }
@@ -53,7 +65,7 @@ fn keep_going<F: Future<Output = ()> + Send + 'static>(
 /// Takes over what other processes changed of tenants, applications and keys.
 async fn follow_directory(app: Arc<App>) {
     let mut ticks = tokio::time::interval(LOOK_EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut looks, mut failures) = (0_u32, 0_u32);
     loop {
         ticks.tick().await;
@@ -82,29 +94,64 @@ async fn follow_directory(app: Arc<App>) {
     }
 }
 
-/// Destroys the keys of ended epochs, and removes what nobody may see any more.
-async fn sweep(vault: Vault) {
-    let mut ticks = tokio::time::interval(SWEEP_EVERY);
+/// Destroys the keys of ended epochs, each on time.
+async fn destroy_epoch_keys(vault: Vault) {
+    let mut failed = false;
     loop {
-        ticks.tick().await;
-        vault.epochs.destroy_ended(vault.clock.now().unix_ms);
-        let store = &vault.store;
-        let old = |now: Timestamp| now.before(ANSWER_RETENTION);
-        in_steps(&vault, "old answers", |now| store.forget_answers(old(now))).await;
-        in_steps(&vault, "ended sessions", |now| store.forget_access_sessions(now)).await;
-        in_steps(&vault, "deleted tenants", |now| store.purge_tenants(now)).await;
+        let now = vault.clock.now();
+        match vault.epochs.destroy_ended(now.unix_ms) {
+            Ok(()) => failed = false,
+            Err(error) if !failed => {
+                failed = true;
+                tracing::error!(%error, "epoch keys: a restart would lose codes");
+            }
+            Err(_) => (),
+        }
+        let left = vault.epochs.next_end_ms().map(|it| it.saturating_sub(now.unix_ms));
+        let left = left.and_then(|it| u64::try_from(it).ok()).map(Duration::from_millis);
+        // The clock may be set forward meanwhile, and keys that end sooner may be made.
+        sleep(left.unwrap_or(LOOK_AT_KEYS_EVERY).clamp(PAUSE_LEAST, LOOK_AT_KEYS_EVERY)).await;
     }
 }
 
-/// Small ones, so that no writer waits long for it.
-async fn in_steps<'a>(
-    vault: &Vault,
-    what: &str,
-    step: impl Fn(Timestamp) -> StoreFuture<'a, usize>,
-) {
+/// Removes tokens whose time is over; they have been out of reach since. Apart from the rest, which
+/// must not wait for a million of them.
+async fn expire(vault: Vault) {
+    let mut ticks = tokio::time::interval(SWEEP_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let removed: Result<usize, StoreError> = step(vault.clock.now()).await;
-        match removed {
+        ticks.tick().await;
+        in_steps("expired tokens", || expire_token(&vault)).await;
+        in_steps("expired token intents", || expire_token_intent(&vault)).await;
+    }
+}
+
+/// Removes what else nobody may see any more.
+async fn sweep(vault: Vault) {
+    let mut ticks = tokio::time::interval(SWEEP_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (store, clock) = (&vault.store, &vault.clock);
+    let old = || clock.now().before(ANSWER_RETENTION);
+    loop {
+        ticks.tick().await;
+        // So that the next start is not before this, wherever its clock stands.
+        if let Err(error) = store.note_time(clock.now()).await {
+            tracing::warn!(?error, "the time could not be noted");
+        }
+        in_steps("verification codes", || erase_cvcs(&vault)).await;
+        in_steps("old answers", || store.forget_answers(old())).await;
+        in_steps("ended sessions", || store.forget_access_sessions(clock.now())).await;
+        in_steps("deleted tenants", || store.purge_tenants(clock.now())).await;
+    }
+}
+
+/// Small ones with pauses between them, so that no writer waits long.
+async fn in_steps<F>(what: &str, step: impl Fn() -> F)
+where
+    F: Future<Output = Result<usize, StoreError>>,
+{
+    loop {
+        match step().await {
             Ok(0) => return,
             Ok(_) => (),
             Err(error) => {
@@ -112,5 +159,6 @@ async fn in_steps<'a>(
                 return;
             }
         }
+        sleep(PAUSE_BETWEEN_STEPS).await;
     }
 }

@@ -5,21 +5,23 @@ use std::{
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use anyhow::Context;
 use scrip_core::{
     Vault,
     error::{Error, FieldError},
+    store::Store,
 };
 use scrip_seal::{EpochKeys, KeySource, RootKey};
 use scrip_store::{Pages, SqliteStore};
 
-use crate::{clock::SystemClock, config::Settings, control, process::Memory};
-
-/// How long the keys of one epoch seal card verification codes.
-const EPOCH: Duration = Duration::from_secs(15 * 60);
+use crate::{
+    clock::{SteadyClock, SystemClock},
+    config::Settings,
+    control, epochs,
+    process::Memory,
+};
 
 impl Settings {
     pub(crate) fn database(&self) -> PathBuf {
@@ -80,12 +82,19 @@ impl Settings {
         })
     }
 
-    /// A vault on that store.
+    /// A server's vault on that store.
     ///
     /// # Errors
-    /// As [`Settings::open_store`].
-    pub(crate) fn open_vault(&self, memory: Memory) -> anyhow::Result<Vault> {
-        Ok(vault(self.open_store(memory)?))
+    /// As [`Settings::open_store`]; or the epoch keys have no place that will do.
+    pub(crate) async fn open_vault(&self, memory: Memory) -> anyhow::Result<Vault> {
+        let store = self.open_store(memory)?;
+        let known = store.latest_time().await.map_err(|it| explain(it.into()))?;
+        Ok(Vault {
+            store: Arc::new(store),
+            epochs: Arc::new(epochs::open(self)?),
+            clock: Arc::new(SteadyClock::start(known, self.clock.start)),
+            chance: scrip_seal::fill_random,
+        })
     }
 
     /// A vault for an operator's command, on a store that a server may have open too.
@@ -123,10 +132,11 @@ impl Settings {
     }
 }
 
+/// A command's, which neither seals nor opens a code.
 fn vault(store: SqliteStore) -> Vault {
     Vault {
         store: Arc::new(store),
-        epochs: Arc::new(EpochKeys::in_memory(EPOCH)),
+        epochs: Arc::new(EpochKeys::in_memory(epochs::EPOCH)),
         clock: Arc::new(SystemClock),
         chance: scrip_seal::fill_random,
     }

@@ -94,7 +94,7 @@ async fn run(
     let tls = certificates(&settings.tls)?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{}", tcp.local_addr()?);
-    let mut app = App::sealed(settings.open_vault(memory)?);
+    let mut app = App::sealed(settings.open_vault(memory).await?);
     app.limits = limits(&settings.server);
     app.switched_off = switched_off(&settings.deprecated);
     let app = Arc::new(app);

@@ -11,6 +11,7 @@ mod connection;
 mod control;
 mod data;
 mod dev;
+mod epochs;
 pub mod http;
 mod init;
 mod launch;

@@ -3,6 +3,8 @@
 mod batch;
 mod intents;
 mod listing;
+mod status;
+mod sweep;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -46,6 +48,7 @@ struct State {
     directory: DirectoryRecords,
     sessions: Vec<Signed<AccessSessionRecord>>,
     deleted_tenants: Vec<TenantId>,
+    latest: Option<Timestamp>,
 }
 
 /// An answer, and the token that each of its parts shows.
@@ -321,6 +324,18 @@ impl Store for MemoryStore {
         self.with(move |it| it.delete(permit.tenant().id, &delete))
     }
 
+    fn sweep_tokens(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        self.with(move |it| it.sweep_tokens(ended, &audit))
+    }
+
+    fn sweep_token_intents(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        self.with(move |it| it.sweep_token_intents(ended, &audit))
+    }
+
+    fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize> {
+        self.with(move |it| it.sweep_cvcs(ended))
+    }
+
     fn claim_answer(&self, asked: AskedAnswer) -> StoreFuture<'_, Claimed> {
         let Some(claim) = self.claims.take(asked.digest) else {
             return self.with(|_| Claimed::InFlight);
@@ -461,27 +476,20 @@ impl Store for MemoryStore {
         })
     }
 
+    fn note_time(&self, now: Timestamp) -> StoreFuture<'_, ()> {
+        self.with(move |it| it.latest = it.latest.max(Some(now)))
+    }
+
+    fn latest_time(&self) -> StoreFuture<'_, Option<Timestamp>> {
+        self.with(|it| it.latest)
+    }
+
     fn waiting_writes(&self) -> u64 {
         0
     }
 
     fn status(&self) -> StoreFuture<'_, StoreStatus> {
-        self.with(|it| {
-            let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-            let policies = &it.directory.tenants;
-            let applications = policies.iter().map(|it| it.applications.len()).sum();
-            let api_keys = policies.iter().map(|it| it.api_keys.len()).sum();
-            let counts = vec![
-                ("tenants", count(policies.len())),
-                ("applications", count(applications)),
-                ("api_keys", count(api_keys)),
-                ("access_sessions", count(it.sessions.len())),
-                ("tokens", count(it.tokens.len())),
-                ("remembered_answers", count(it.answers.len())),
-                ("audit_records", count(it.audit.len())),
-            ];
-            StoreStatus { engine: "memory", counts, ..StoreStatus::default() }
-        })
+        self.with(|it| it.status())
     }
 
     fn check_ready(&self) -> StoreFuture<'_, ()> {

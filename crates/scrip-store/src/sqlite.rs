@@ -14,6 +14,8 @@ mod row;
 mod sessions;
 mod status;
 mod survey;
+mod sweep;
+mod time;
 mod tokens;
 mod writer;
 
@@ -217,6 +219,18 @@ impl Store for SqliteStore {
         Box::pin(self.writer.write(move |it| tokens::delete_token(it, tenant, &delete)))
     }
 
+    fn sweep_tokens(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        Box::pin(self.writer.write(move |it| sweep::sweep_tokens(it, ended, &audit)))
+    }
+
+    fn sweep_token_intents(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        Box::pin(self.writer.write(move |it| sweep::sweep_token_intents(it, ended, &audit)))
+    }
+
+    fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(self.writer.write(move |it| sweep::sweep_cvcs(it, ended)))
+    }
+
     fn claim_answer(&self, asked: AskedAnswer) -> StoreFuture<'_, Claimed> {
         Box::pin(async move {
             let Some(claim) = self.claims.take(asked.digest) else { return Ok(Claimed::InFlight) };
@@ -316,6 +330,14 @@ impl Store for SqliteStore {
 
     fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
         Box::pin(self.writer.write(move |it| sessions::forget_access_sessions(it, before)))
+    }
+
+    fn note_time(&self, now: Timestamp) -> StoreFuture<'_, ()> {
+        Box::pin(self.writer.write(move |it| time::note_time(it, now)))
+    }
+
+    fn latest_time(&self) -> StoreFuture<'_, Option<Timestamp>> {
+        Box::pin(async move { self.readers.read(time::latest_time) })
     }
 
     fn status(&self) -> StoreFuture<'_, StoreStatus> {

@@ -38,7 +38,8 @@ pub async fn claim_answer(
     let session = caller.session().map(|it| it.0).unwrap_or_default();
     let asker = [caller.application().0.as_bytes().as_slice(), &session].concat();
     let digest = tenant.keys.idempotency(&asker, idempotency_key);
-    let asked = AskedAnswer { tenant: tenant.id, digest, now, since: now.before(ANSWER_RETENTION) };
+    let since = now.before(ANSWER_RETENTION);
+    let asked = AskedAnswer { tenant: tenant.id, digest, now: vault.clock.latest(), since };
     match vault.store.claim_answer(asked).await? {
         Claimed::Claim(claim) => Ok(Turn::Proceed(claim)),
         Claimed::Answered(answer) => Ok(Turn::Replay(open_answer(caller, &answer)?)),

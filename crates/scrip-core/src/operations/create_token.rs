@@ -21,7 +21,7 @@ pub async fn create_token(
     remember: Option<Remember<Written>>,
 ) -> Result<Written, Error> {
     let now = vault.clock.now();
-    let source = open_source(vault, caller, &mut new, now).await?;
+    let source = open_source(vault, caller, &mut new).await?;
     let draft = Draft::new(vault, caller, (new, source), now)?;
     let batch = Batch::new(caller, Operation::CreateToken, vec![draft], now);
     let mut written = batch.write(vault, remember.map(Remember::of_one)).await?;

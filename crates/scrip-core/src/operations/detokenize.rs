@@ -48,7 +48,7 @@ pub async fn detokenize(
     body: &Plain,
     wholes: Wholes,
 ) -> Result<Plain, Error> {
-    let now = vault.clock.now();
+    let now = vault.clock.latest();
     let detokenization = Detokenization::parse(body.expose()).map_err(unusable)?;
     let limit = caller.tenant().quotas.detokenize_limit;
     check_count(detokenization.token_count(), limit, "detokenize_limit")?;

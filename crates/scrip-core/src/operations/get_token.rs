@@ -13,7 +13,7 @@ use crate::{
 /// # Errors
 /// There is no such live token, or no rule lets the caller read it.
 pub async fn get_token(vault: &Vault, caller: &Caller, id: &TokenId) -> Result<TokenView, Error> {
-    let now = vault.clock.now();
+    let now = vault.clock.latest();
     let inquiry = caller.inquire(Permission::TokenRead)?;
     let stored = vault.store.find_token(inquiry, id, now).await?.ok_or(Error::NotFound)?;
     let permit = caller.permit(Permission::TokenRead, &stored.record)?;

@@ -17,7 +17,7 @@ pub async fn get_token_intent(
     id: TokenIntentId,
 ) -> Result<TokenIntentView, Error> {
     let inquiry = caller.inquire(Permission::TokenIntentRead)?;
-    let found = vault.store.find_token_intent(inquiry, id, vault.clock.now()).await?;
+    let found = vault.store.find_token_intent(inquiry, id, vault.clock.latest()).await?;
     let record = found.ok_or(Error::NotFound)?.record;
     let body = IntentBody::open(caller.tenant(), &record)?;
     Ok(view(caller.tenant(), &record, body))

@@ -24,7 +24,7 @@ pub async fn resume_access_session(
     if record.id != id || !found.is_ours(&tenant.keys) {
         return Err(Error::Internal("the row of an access session was altered".into()));
     }
-    if record.expires_at <= vault.clock.now() {
+    if record.expires_at <= vault.clock.latest() {
         return Ok(None);
     }
     let known = |id| directory.principal(id).filter(|it| it.tenant().id == record.tenant);

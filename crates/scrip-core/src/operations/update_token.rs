@@ -28,9 +28,9 @@ pub async fn update_token(
     remember: Option<Remember<Written>>,
 ) -> Result<Written, Error> {
     for _ in 0..ATTEMPTS_MAX {
-        let now = vault.clock.now();
+        let (now, latest) = (vault.clock.now(), vault.clock.latest());
         let inquiry = caller.inquire(Permission::TokenUpdate)?;
-        let stored = vault.store.find_token(inquiry, id, now).await?.ok_or(Error::NotFound)?;
+        let stored = vault.store.find_token(inquiry, id, latest).await?.ok_or(Error::NotFound)?;
         let permit = caller.permit(Permission::TokenUpdate, &stored.record)?;
         let change = Change::new(vault, caller, stored, &patch, now)?;
         // Two permits: one to write with, one to show the result by, after a move perhaps.
@@ -40,7 +40,7 @@ pub async fn update_token(
         let write = change.write((permit, None), looked_for(caller, &change, &patch), audit);
         let batch = TokenBatch { writes: vec![write], render };
         let inquiry = caller.inquire(Permission::TokenUpdate)?;
-        let audience = Audience::Caller { epochs: &vault.epochs, now };
+        let audience = Audience::Caller { epochs: &vault.epochs, now: latest };
         match vault.store.write_tokens(inquiry, batch).await? {
             Batched::Written(outcomes) => match outcomes.as_slice() {
                 [Outcome::Existing(found)] => return found_instead(&shown_by, found, audience),

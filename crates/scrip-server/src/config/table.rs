@@ -4,9 +4,12 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use scrip_seal::Secret;
 
-use crate::config::{
-    Effective, parse,
-    value::{Form, LockMemory, LogFilter, LogFormat, Switch, Value, Within},
+use crate::{
+    clock::steady::Trust,
+    config::{
+        Effective, parse,
+        value::{EpochKeysAt, Form, LockMemory, LogFilter, LogFormat, Switch, Value, Within},
+    },
 };
 
 /// One row of the table.
@@ -122,6 +125,19 @@ settings! {
     keys: Keys {
         /// The root key; empty for `root.key` in the data directory.
         root_key_file: Option<PathBuf> = "",
+    }
+    cvc: CvcSettings {
+        /// Where the keys of card verification codes are, which never lie beside the data:
+        /// memory (a restart loses codes), or `file:PATH` on a tmpfs or ramfs, such as
+        /// `file:/dev/shm/scrip/epochs` (a restart of the process keeps them).
+        epoch_keys: EpochKeysAt = "memory",
+        /// Allow that file on a disk, where a destroyed key may be found again.
+        epoch_keys_on_disk: bool = "false",
+    }
+    clock: ClockSettings {
+        /// How to take the machine's clock at the start: cautious (never before what the vault has
+        /// seen, and nothing is destroyed on its word alone), or wall (it is right).
+        start: Trust = "cautious",
     }
     deprecated: Deprecated {
         /// GET /tokens, whose place GET /v2/tokens has taken: on, or off (410).

@@ -4,6 +4,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use tracing_subscriber::EnvFilter;
 
+use crate::clock::steady::Trust;
+
 /// How a value is written in the file. A variable is always text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -122,6 +124,38 @@ impl Value for Switch {
             "on" => Ok(Self::On),
             "off" => Ok(Self::Off),
             _ => Err("must be on or off".to_owned()),
+        }
+    }
+}
+
+/// Where the keys of card verification codes are. A token of PKCS#11 would be another place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum EpochKeysAt {
+    Memory,
+    File(PathBuf),
+}
+
+impl Value for EpochKeysAt {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let file = text.strip_prefix("file:").map(PathBuf::from);
+        match file.filter(|it| it.is_absolute() && it.file_name().is_some()) {
+            Some(path) => Ok(Self::File(path)),
+            None if text == "memory" => Ok(Self::Memory),
+            None => Err("must be memory, or file: and an absolute path".to_owned()),
+        }
+    }
+}
+
+impl Value for Trust {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "cautious" => Ok(Self::Cautious),
+            "wall" => Ok(Self::Wall),
+            _ => Err("must be cautious or wall".to_owned()),
         }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::{
     clock::SystemClock,
-    config::{Environment, LockMemory, Settings},
+    config::{Environment, EpochKeysAt, LockMemory, Settings},
     control,
     data::explain,
     operator::{
@@ -154,6 +154,13 @@ fn swap(settings: &Settings) -> Finding {
     if swaps.lines().skip(1).all(|it| it.trim().is_empty()) {
         return good("swap", "there is none, or none is known");
     }
+    if let EpochKeysAt::File(path) = &settings.cvc.epoch_keys {
+        let says = format!(
+            "there is some, and {} may be written to it; turn swap off, or encrypt it",
+            path.display()
+        );
+        return warning("swap", says);
+    }
     match settings.server.lock_memory {
         LockMemory::On => good("swap", "there is some; server.lock_memory is on"),
         LockMemory::Auto | LockMemory::Off => warning(
@@ -192,7 +199,6 @@ fn transport(settings: &Settings) -> Vec<Finding> {
 /// What only an open vault tells.
 async fn inside(settings: &Settings, vault: &Vault) -> Vec<Finding> {
     const LOG_BYTES_MANY: u64 = 512 * 1024 * 1024;
-    const DRIFT_MS: i64 = 5_000;
     let mut findings = Vec::new();
     match vault.store.status().await {
         Err(error) => findings.push(bad("store", format!("{:#}", explain(error.into())))),
@@ -203,14 +209,7 @@ async fn inside(settings: &Settings, vault: &Vault) -> Vec<Finding> {
                 let says = format!("{} wait to be moved into the database", bytes(*log));
                 findings.push(warning("log", says));
             }
-            let now = SystemClock.now();
-            findings.push(match status.latest {
-                Some(latest) if latest.unix_ms > now.unix_ms.saturating_add(DRIFT_MS) => bad(
-                    "clock",
-                    format!("it says {now}, but the vault has records of {latest}; set it"),
-                ),
-                _ => good("clock", format!("it says {now}")),
-            });
+            findings.push(clock(vault).await);
         }
     }
     let Ok(source) = settings.key_source() else { return findings };
@@ -230,4 +229,18 @@ async fn inside(settings: &Settings, vault: &Vault) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// A server would not start before what the vault has seen, and would destroy nothing for a while
+/// on the word of a clock that is ahead.
+async fn clock(vault: &Vault) -> Finding {
+    const DRIFT_MS: i64 = 5_000;
+    let now = SystemClock.now();
+    match vault.store.latest_time().await {
+        Ok(Some(latest)) if latest.unix_ms > now.unix_ms.saturating_add(DRIFT_MS) => {
+            bad("clock", format!("it says {now}, but the vault has records of {latest}; set it"))
+        }
+        Ok(_) => good("clock", format!("it says {now}")),
+        Err(error) => bad("clock", format!("{:#}", explain(error.into()))),
+    }
 }

@@ -169,6 +169,18 @@ impl Store for Faulty {
         self.inner.delete_token(permit, delete)
     }
 
+    fn sweep_tokens(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        self.inner.sweep_tokens(ended, audit)
+    }
+
+    fn sweep_token_intents(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        self.inner.sweep_token_intents(ended, audit)
+    }
+
+    fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize> {
+        self.inner.sweep_cvcs(ended)
+    }
+
     fn claim_answer(&self, asked: AskedAnswer) -> StoreFuture<'_, Claimed> {
         self.inner.claim_answer(asked)
     }
@@ -248,6 +260,14 @@ impl Store for Faulty {
 
     fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
         self.inner.forget_access_sessions(before)
+    }
+
+    fn note_time(&self, now: Timestamp) -> StoreFuture<'_, ()> {
+        self.inner.note_time(now)
+    }
+
+    fn latest_time(&self) -> StoreFuture<'_, Option<Timestamp>> {
+        self.inner.latest_time()
     }
 
     fn waiting_writes(&self) -> u64 {

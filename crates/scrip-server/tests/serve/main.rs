@@ -6,6 +6,8 @@
     reason = "a test says what it expects by failing"
 )]
 
+#[cfg(target_os = "linux")]
+mod codes;
 mod control;
 mod house;
 #[cfg(target_os = "linux")]

@@ -78,7 +78,7 @@ impl State {
             None => {
                 let expired = |it: &Row| it.tenant == tenant && it.token.record.id == id;
                 if let Some(at) = self.tokens.iter().position(expired) {
-                    self.remove(at);
+                    self.expire(at, now);
                 }
                 self.inserted += 1;
                 self.tokens.push(Row { number: self.inserted, tenant, token });

@@ -170,7 +170,7 @@ pub(super) fn insert_audit(
 ) -> Result<(), StoreError> {
     let actor = match &audit.actor {
         Actor::Application(id) => Some(id.0.as_bytes()),
-        Actor::Operator => None,
+        Actor::Operator | Actor::Vault => None,
     };
     connection
         .prepare_cached(INSERT_AUDIT)

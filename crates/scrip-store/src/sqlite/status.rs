@@ -3,19 +3,17 @@
 use std::{fs, path::Path};
 
 use rusqlite::{Connection, Row};
-use scrip_core::{
-    store::{StoreError, StoreStatus},
-    time::Timestamp,
-};
+use scrip_core::store::{StoreError, StoreStatus};
 
 use crate::sqlite::{connection::schema_version, fault};
 
-const COUNTS: [(&str, &str); 7] = [
+const COUNTS: [(&str, &str); 8] = [
     ("tenants", "-- count_tenants\nSELECT count(*) FROM tenants"),
     ("applications", "-- count_applications\nSELECT count(*) FROM applications"),
     ("api_keys", "-- count_api_keys\nSELECT count(*) FROM api_keys"),
     ("access_sessions", "-- count_access_sessions\nSELECT count(*) FROM access_sessions"),
     ("tokens", "-- count_tokens\nSELECT count(*) FROM tokens"),
+    ("verification_codes", "-- count_cvcs\nSELECT count(*) FROM cvcs"),
     ("remembered_answers", "-- count_answers\nSELECT count(*) FROM answers"),
     ("audit_records", "-- count_audit\nSELECT count(*) FROM audit"),
 ];
@@ -33,8 +31,6 @@ SELECT version, count(*) FROM tenant_keys GROUP BY version ORDER BY version";
     let version = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()));
     let versions = statement.query_map([], version).map_err(fault)?;
     let key_versions = versions.collect::<Result<_, _>>().map_err(fault)?;
-    let sql = "-- latest\nSELECT max(at) FROM (SELECT at FROM audit ORDER BY seq DESC LIMIT 1)";
-    let latest: Option<i64> = connection.query_row(sql, [], |row| row.get(0)).map_err(fault)?;
     let bytes = |extension| {
         let file = path.with_extension(extension);
         fs::metadata(file).map(|it| it.len()).unwrap_or_default()
@@ -45,6 +41,5 @@ SELECT version, count(*) FROM tenant_keys GROUP BY version ORDER BY version";
         key_versions,
         counts,
         sizes_bytes: vec![("database", bytes("db")), ("write_ahead_log", bytes("db-wal"))],
-        latest: latest.map(|unix_ms| Timestamp { unix_ms }),
     })
 }

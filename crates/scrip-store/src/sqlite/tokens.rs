@@ -15,6 +15,7 @@ use crate::sqlite::{
     fault,
     filed::{facet_bytes, unfile},
     row::{index_bytes, stored_token, token_columns},
+    sweep::expire,
 };
 
 const FIND_TOKEN: &str = concat!(
@@ -149,7 +150,7 @@ pub(super) fn insert_row(
     let found = find_token(connection, tenant, &token.id, Timestamp { unix_ms: i64::MIN })?;
     match found {
         Some((seq, found)) if !found.record.is_live(now) => {
-            remove(connection, tenant, seq, &found.record)?;
+            expire(connection, tenant, (seq, &found.record), now)?;
         }
         Some(_) | None => return Ok(None),
     }
@@ -224,13 +225,18 @@ const DELETE_TOKEN: &str = "
 DELETE FROM tokens WHERE seq = ?1";
 
 /// The cvc and the data in remembered answers go with the row, by the schema.
-fn remove(
+pub(super) fn remove(
     connection: &Connection,
     tenant: TenantId,
     seq: i64,
     record: &TokenRecord,
 ) -> Result<(), StoreError> {
     unfile(connection, tenant, seq, record)?;
+    remove_row(connection, seq)
+}
+
+/// Without the entries by which it was found, which lead nowhere then.
+pub(super) fn remove_row(connection: &Connection, seq: i64) -> Result<(), StoreError> {
     execute(connection, DELETE_TOKEN, [seq]).map(drop)
 }
 

@@ -193,6 +193,35 @@ impl Desk {
         self.store().delete_token(self.permit(Permission::TokenDelete), delete).await.unwrap()
     }
 
+    /// In as many steps as it takes; how many tokens went.
+    pub(crate) async fn sweep(&self, ended: Timestamp) -> usize {
+        let mut swept = 0;
+        loop {
+            let audit = AuditRecord::of_vault(Operation::ExpireToken, self.now());
+            match self.store().sweep_tokens(ended, audit).await.unwrap() {
+                0 => return swept,
+                some => swept += some,
+            }
+        }
+    }
+
+    pub(crate) async fn sweep_cvcs(&self, ended: Timestamp) -> usize {
+        let mut swept = 0;
+        loop {
+            match self.store().sweep_cvcs(ended).await.unwrap() {
+                0 => return swept,
+                some => swept += some,
+            }
+        }
+    }
+
+    /// Tokens, codes, and records of what was done.
+    pub(crate) async fn counts(&self) -> [u64; 3] {
+        let status = self.store().status().await.unwrap();
+        ["tokens", "verification_codes", "audit_records"]
+            .map(|name| status.counts.iter().find(|(it, _)| *it == name).unwrap().1)
+    }
+
     pub(crate) async fn claim(&self, digest: [u8; 32]) -> Claimed {
         let now = self.now();
         let tenant = self.caller.tenant().id;

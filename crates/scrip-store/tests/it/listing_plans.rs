@@ -19,7 +19,7 @@ fn statements() -> Vec<(String, String)> {
     let columns = row.split("() => {").nth(1).unwrap().split('}').next().unwrap();
     let columns: String = columns.split('"').nth(1).unwrap().replace("\\\n", " ");
     let mut found = Vec::new();
-    for file in ["listing.rs", "survey.rs", "tokens.rs", "filed.rs"] {
+    for file in ["listing.rs", "survey.rs", "tokens.rs", "filed.rs", "sweep.rs"] {
         let source = std::fs::read_to_string(format!("{folder}/{file}")).unwrap();
         for part in source.split("-- ").skip(1) {
             let (name, rest) = part.split_once(['\n', '\\']).unwrap();
@@ -42,7 +42,9 @@ async fn every_statement_uses_an_index_and_none_sorts() {
     let desk = Desk::open(Engine::Sqlite).await;
     let connection = Connection::open(desk.world.file()).unwrap();
     let statements = statements();
-    for needed in ["list_entries", "list_newest", "last_container", "find_at", "find_duplicate"] {
+    let needed = ["list_entries", "list_newest", "last_container", "find_at", "find_duplicate"];
+    let sweeps = ["list_expired", "find_expired", "sweep_cvcs"];
+    for needed in needed.into_iter().chain(sweeps) {
         assert!(statements.iter().any(|(name, _)| name == needed), "{needed} is not found");
     }
     for (name, sql) in statements {

@@ -7,7 +7,7 @@ use scrip_core::{
     id::TokenId,
     operations::update_tenant::set_tenant_quotas,
     permission::Transform,
-    tenant::Settings,
+    tenant::{Settings, Tenant},
     token::TokenPatch,
 };
 use serde_json::json;
@@ -23,20 +23,26 @@ on_both_engines! {
     another_process_cannot_open_it
     its_key_dies_with_its_epoch
     a_new_code_has_a_clock_of_its_own
+    another_retention_counts_for_new_codes
     null_removes_it
     it_never_shows_under_a_mask
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-async fn card_of(world: &World) -> (Caller, TokenId) {
-    let tenant = world.tenant(Settings::default()).await;
+/// Somebody of that tenant, where codes are kept for so long from now on.
+async fn keeping(world: &World, tenant: &Arc<Tenant>, retention: &str) -> Caller {
     let mut quotas = tenant.quotas;
-    quotas.set("cvc_retention", "10m").unwrap();
-    let mandate = Mandate::of_operator(tenant);
+    quotas.set("cvc_retention", retention).unwrap();
+    let mandate = Mandate::of_operator(Arc::clone(tenant));
     let record = set_tenant_quotas(&world.vault, mandate, Box::new(move |_| quotas)).await.unwrap();
     let tenant = Arc::clone(world.directory().await.tenant(record.id).unwrap());
-    let caller = world.caller(&tenant, ruled(&[("/", Transform::Reveal, TOKENS)])).await;
+    world.caller(&tenant, ruled(&[("/", Transform::Reveal, TOKENS)])).await
+}
+
+async fn card_of(world: &World) -> (Caller, TokenId) {
+    let tenant = world.tenant(Settings::default()).await;
+    let caller = keeping(world, &tenant, "10m").await;
     let written = create(&world.vault, &caller, card_with_cvc(VISA, "123")).await.unwrap();
     assert_eq!(cvc(&written.token).as_deref(), Some("123"));
     // Apart from the data, even when it is shown.
@@ -77,10 +83,10 @@ async fn another_process_cannot_open_it(world: World) {
 async fn its_key_dies_with_its_epoch(world: World) {
     let (caller, id) = card_of(&world).await;
     let now = world.vault.clock.now();
-    world.vault.epochs.destroy_ended(now.unix_ms);
+    world.vault.epochs.destroy_ended(now.unix_ms).unwrap();
     assert_eq!(code(&world, &caller, &id).await.as_deref(), Some("123"));
     // Even were the clock set back: what is destroyed does not come back.
-    world.vault.epochs.destroy_ended(now.after(20 * MINUTE).unix_ms);
+    world.vault.epochs.destroy_ended(now.after(20 * MINUTE).unix_ms).unwrap();
     assert_eq!(code(&world, &caller, &id).await, None);
 }
 
@@ -97,6 +103,22 @@ async fn a_new_code_has_a_clock_of_its_own(world: World) {
     assert_eq!(code(&world, &caller, &id).await.as_deref(), Some("456"));
     world.clock.advance(Duration::from_millis(1));
     assert_eq!(code(&world, &caller, &id).await, None);
+}
+
+async fn another_retention_counts_for_new_codes(world: World) {
+    let (caller, id) = card_of(&world).await;
+    let tenant = Arc::clone(world.directory().await.tenant(caller.tenant().id).unwrap());
+    let shorter = keeping(&world, &tenant, "2m").await;
+    let new = create(&world.vault, &shorter, card_with_cvc(VISA, "456")).await.unwrap().token.id;
+    world.clock.advance(2 * MINUTE - Duration::from_millis(1));
+    assert_eq!(code(&world, &shorter, &new).await.as_deref(), Some("456"));
+    world.clock.advance(Duration::from_millis(1));
+    assert_eq!(code(&world, &shorter, &new).await, None);
+    // The one that was there keeps its end.
+    world.clock.advance(8 * MINUTE - Duration::from_millis(1));
+    assert_eq!(code(&world, &shorter, &id).await.as_deref(), Some("123"));
+    world.clock.advance(Duration::from_millis(1));
+    assert_eq!(code(&world, &shorter, &id).await, None);
 }
 
 async fn null_removes_it(world: World) {

@@ -12,6 +12,7 @@ use scrip_core::{
         create_token_intent::create_token_intent,
         delete_tenant::delete_tenant,
         delete_token_intent::delete_token_intent,
+        expire_token::{erase_cvcs, expire_token_intent},
         get_token_intent::get_token_intent,
         tokenize::{Requested, tokenize},
     },
@@ -79,6 +80,7 @@ on_both_engines! {
     what_is_refused_leaves_the_intent
     another_tenant_finds_nothing
     a_deleted_tenant_takes_its_intents
+    an_expired_intent_leaves_with_a_record
 }
 
 async fn an_intent_ends_once(scene: Scene) {
@@ -119,6 +121,35 @@ async fn what_is_refused_leaves_the_intent(scene: Scene) {
     assert!(matches!(outcome, Err(Error::Conflict { .. })), "{outcome:?}");
     assert!(scene.is_there(id).await);
     scene.convert(id).await.unwrap();
+}
+
+async fn an_expired_intent_leaves_with_a_record(scene: Scene) {
+    let vault = &scene.world.vault;
+    for _ in 0..40 {
+        scene.intend().await;
+    }
+    scene.world.clock.advance(Duration::from_secs(60));
+    let last = scene.intend().await;
+    let count = async |name| {
+        let counts = vault.store.status().await.unwrap().counts;
+        counts.into_iter().find(|(it, _)| *it == name).unwrap().1
+    };
+    let records = count("audit_records").await;
+    assert_eq!(expire_token_intent(vault).await.unwrap(), 0);
+    scene.world.clock.advance(Duration::from_secs(3600));
+    let mut erased = 0;
+    while let 1.. = erase_cvcs(vault).await.unwrap() {
+        erased += 1;
+    }
+    assert!(erased > 0);
+    scene.world.clock.advance(Duration::from_secs(23 * 3600 - 60));
+    let mut swept = 0;
+    while let found @ 1.. = expire_token_intent(vault).await.unwrap() {
+        swept += found;
+    }
+    assert_eq!(swept, 40);
+    assert_eq!(count("audit_records").await, records + 40);
+    assert!(scene.is_there(last).await);
 }
 
 async fn another_tenant_finds_nothing(scene: Scene) {

@@ -55,6 +55,8 @@ enum Step {
     Claim(u8),
     Advance(u32),
     Forget(u32),
+    /// Everything whose time was over so many minutes ago.
+    Sweep(u32),
     /// The other tenant goes on.
     Turn,
 }
@@ -104,6 +106,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (1..6_u32).prop_map(Step::Advance),
         1 => (20 * 60..25 * 60_u32).prop_map(Step::Advance),
         1 => (0..48 * 60_u32).prop_map(Step::Forget),
+        2 => (0..3_u32).prop_map(Step::Sweep),
         1 => Just(Step::Turn),
     ]
 }
@@ -249,6 +252,11 @@ impl Side {
             Step::Forget(age) => {
                 let before = self.desk.now().before(minutes(*age).max(crate::desk::DAY));
                 format!("{:?}", self.desk.store().forget_answers(before).await)
+            }
+            Step::Sweep(age) => {
+                let ended = self.desk.now().before(minutes(*age));
+                let swept = (self.desk.sweep(ended).await, self.desk.sweep_cvcs(ended).await);
+                format!("{swept:?} {:?}", self.desk.counts().await)
             }
             Step::Turn => {
                 self = Self { desk: self.desk.turned(), turned: !self.turned };

@@ -14,6 +14,12 @@ CREATE TABLE directory_state (
 
 INSERT INTO directory_state (one, version) VALUES (1, 0);
 
+-- How late it was when a server last looked, so that none starts before it.
+CREATE TABLE clock_state (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    at  INTEGER NOT NULL
+) STRICT;
+
 -- Policy stands in clear, so every row has a mac over all of its columns, and a tenant's row has
 -- one over the macs of all of its policy, with a counter.
 CREATE TABLE tenants (
@@ -108,6 +114,8 @@ CREATE TABLE tokens (
 ) STRICT;
 
 CREATE UNIQUE INDEX tokens_by_id ON tokens (tenant, id);
+-- Costs nothing for a token that never expires.
+CREATE INDEX tokens_by_end ON tokens (expires_at) WHERE expires_at IS NOT NULL;
 
 -- By what a token can be asked for: its type, its fingerprint and its indexes, in each of its
 -- containers and in the order of lists. A token's row says all of its entries, so that they are
@@ -127,6 +135,9 @@ CREATE TABLE cvcs (
     sealed     BLOB NOT NULL
 ) STRICT;
 
+-- Almost in the order of their making, since every code of a tenant is kept equally long: an insert
+-- goes to the end, to a page that the commit writes anyway.
+CREATE INDEX cvcs_by_end ON cvcs (expires_at);
 -- Data that waits to become a token. It is asked for by its id only, and ends by itself.
 CREATE TABLE token_intents (
     seq         INTEGER PRIMARY KEY,
@@ -148,6 +159,8 @@ CREATE TABLE intent_cvcs (
     expires_at INTEGER NOT NULL,
     sealed     BLOB NOT NULL
 ) STRICT;
+
+CREATE INDEX intent_cvcs_by_end ON intent_cvcs (expires_at);
 
 CREATE TABLE answers (
     seq        INTEGER PRIMARY KEY,
@@ -174,7 +187,7 @@ CREATE TABLE audit (
     seq       INTEGER PRIMARY KEY,
     tenant    BLOB NOT NULL,
     at        INTEGER NOT NULL,
-    -- Nothing for the operator.
+    -- Nothing for the operator, nor for the vault itself; the trace says which.
     actor     BLOB,
     operation TEXT NOT NULL,
     entity    TEXT NOT NULL,

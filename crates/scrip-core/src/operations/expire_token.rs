@@ -1,0 +1,40 @@
+//! Expire Token: nobody asks for it; its time is over.
+//!
+//! Long before this a token is out of reach, on the instant. Here it leaves the disk, which cannot
+//! be taken back: so what counts is the earliest that it can be, and not what a clock that was just
+//! moved says.
+
+use crate::{
+    Vault,
+    audit::{AuditRecord, Operation},
+    store::StoreError,
+};
+
+/// Removes some of the tokens that have expired; how many.
+///
+/// # Errors
+/// The store did not answer.
+pub async fn expire_token(vault: &Vault) -> Result<usize, StoreError> {
+    let audit = AuditRecord::of_vault(Operation::ExpireToken, vault.clock.now());
+    vault.store.sweep_tokens(vault.clock.earliest(), audit).await
+}
+
+/// Removes some of the token intents whose time is over; how many.
+///
+/// # Errors
+/// The store did not answer.
+pub async fn expire_token_intent(vault: &Vault) -> Result<usize, StoreError> {
+    let audit = AuditRecord::of_vault(Operation::ExpireTokenIntent, vault.clock.now());
+    vault.store.sweep_token_intents(vault.clock.earliest(), audit).await
+}
+
+/// Erases some of the card verification codes whose time is over; how many.
+///
+/// By the clock's main reading: it never goes back, so nobody would ever see them again; and a code's
+/// time runs from when it was given, by that same reading.
+///
+/// # Errors
+/// The store did not answer.
+pub async fn erase_cvcs(vault: &Vault) -> Result<usize, StoreError> {
+    vault.store.sweep_cvcs(vault.clock.now()).await
+}

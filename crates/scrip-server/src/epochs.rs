@@ -1,0 +1,70 @@
+//! Where the keys of card verification codes are: in memory, or in a file that is in memory too.
+
+use std::{fs, os::unix::fs::MetadataExt, path::Path, time::Duration};
+
+use anyhow::{Context, bail};
+use nix::unistd::Uid;
+use scrip_seal::EpochKeys;
+
+use crate::{
+    config::{EpochKeysAt, Settings},
+    data::create_folder,
+};
+
+/// How long after the end of its retention a code's key is destroyed, at the latest.
+pub(crate) const EPOCH: Duration = Duration::from_secs(15 * 60);
+
+/// # Errors
+/// The file is where a key that was destroyed could be found again, or where others could read it.
+pub(crate) fn open(settings: &Settings) -> anyhow::Result<EpochKeys> {
+    let EpochKeysAt::File(path) = &settings.cvc.epoch_keys else {
+        return Ok(EpochKeys::in_memory(EPOCH));
+    };
+    let folder = path.parent().context("cvc.epoch_keys: the file has no folder")?;
+    create_folder(folder).context("cvc.epoch_keys")?;
+    check_folder(folder, settings)?;
+    if !is_in_memory(folder)? {
+        if !settings.cvc.epoch_keys_on_disk {
+            bail!(
+                "cvc.epoch_keys: {} is neither on tmpfs nor on ramfs, so a key that was destroyed \
+                 could be found on the disk; choose another place such as \
+                 file:/dev/shm/scrip/epochs, or say cvc.epoch_keys_on_disk = true if that is meant",
+                folder.display()
+            );
+        }
+        tracing::warn!("epoch keys are on a disk, where destroyed ones may be found again");
+    }
+    let keys = EpochKeys::in_file(EPOCH, path);
+    keys.with_context(|| format!("cvc.epoch_keys: {}", path.display()))
+}
+
+/// Ours alone, and not what a backup of the data would take along.
+fn check_folder(folder: &Path, settings: &Settings) -> anyhow::Result<()> {
+    let real = folder.canonicalize()?;
+    let data = settings.storage.data_dir.canonicalize()?;
+    if real.starts_with(&data) {
+        bail!("cvc.epoch_keys: must not be in the data directory, nor in any backup of it");
+    }
+    let found = fs::metadata(&real)?;
+    if found.mode() & 0o022 != 0 || found.uid() != Uid::effective().as_raw() {
+        bail!(
+            "cvc.epoch_keys: {} must belong to the user that serves, and nobody else may write \
+             there; give the file a folder of its own",
+            folder.display()
+        );
+    }
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn is_in_memory(folder: &Path) -> anyhow::Result<bool> {
+    use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
+    const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
+    let found = statfs(folder).context("cvc.epoch_keys: the file system cannot be told")?;
+    Ok([TMPFS_MAGIC, RAMFS_MAGIC].contains(&found.filesystem_type()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_in_memory(_: &Path) -> anyhow::Result<bool> {
+    Ok(false)
+}

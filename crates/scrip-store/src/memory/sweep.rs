@@ -1,0 +1,54 @@
+//! What leaves because its time is over: all of it at once.
+
+use scrip_core::{
+    audit::{AuditRecord, Operation},
+    time::Timestamp,
+    token_intent::StoredTokenIntent,
+};
+
+use crate::memory::State;
+
+impl State {
+    pub(super) fn sweep_tokens(&mut self, ended: Timestamp, audit: &AuditRecord) -> usize {
+        let mut swept = 0;
+        while let Some(at) = self.tokens.iter().position(|it| !it.token.record.is_live(ended)) {
+            self.expire(at, audit.at);
+            swept += 1;
+        }
+        swept
+    }
+
+    /// However an expired token goes, it leaves a record.
+    pub(super) fn expire(&mut self, at: usize, now: Timestamp) {
+        let audit = AuditRecord::of_vault(Operation::ExpireToken, now);
+        if let Some(tenant) = self.tokens.get(at).map(|it| it.tenant) {
+            self.remove(at);
+            self.audit.push((tenant, audit.operation));
+        }
+    }
+
+    pub(super) fn sweep_token_intents(&mut self, ended: Timestamp, audit: &AuditRecord) -> usize {
+        let is_live = |(_, it): &(_, StoredTokenIntent)| it.record.is_live(ended);
+        let (live, expired) = std::mem::take(&mut self.intents).into_iter().partition(is_live);
+        self.intents = live;
+        let expired: Vec<_> = expired;
+        self.audit.extend(expired.iter().map(|(tenant, _)| (*tenant, audit.operation)));
+        expired.len()
+    }
+
+    pub(super) fn sweep_cvcs(&mut self, ended: Timestamp) -> usize {
+        let had = self.cvcs();
+        for row in &mut self.tokens {
+            row.token.cvc.take_if(|it| it.expires_at <= ended);
+        }
+        for (_, intent) in &mut self.intents {
+            intent.cvc.take_if(|it| it.expires_at <= ended);
+        }
+        had - self.cvcs()
+    }
+
+    pub(super) fn cvcs(&self) -> usize {
+        let of_tokens = self.tokens.iter().filter(|it| it.token.cvc.is_some()).count();
+        of_tokens + self.intents.iter().filter(|(_, it)| it.cvc.is_some()).count()
+    }
+}
