@@ -116,7 +116,9 @@ fn run(connection: &Connection, mut waiting: mpsc::Receiver<Work>, progress: &Pr
     while waiting.blocking_recv_many(&mut batch, BATCH_MAX) > 0 {
         if progress.restart_due.swap(false, Ordering::Relaxed) {
             // Readers are short; should one be in the way, the next mark tries again.
+            drop(connection.busy_timeout(RESTART_WAIT));
             drop(connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())));
+            drop(connection.busy_timeout(BUSY_TIMEOUT));
         }
         if progress.cut_asked.swap(false, Ordering::Relaxed) && !cut_soon(connection) {
             tracing::warn!("somebody reads the database all the while; its log is cut later");
@@ -127,6 +129,9 @@ fn run(connection: &Connection, mut waiting: mpsc::Receiver<Work>, progress: &Pr
         progress.commits.fetch_add(1, Ordering::Relaxed);
     }
 }
+
+/// Everybody who writes waits for as long.
+const RESTART_WAIT: Duration = Duration::from_millis(100);
 
 /// Many short attempts, not a long one: a reader from before the last commit is in the way of one
 /// and not of the next, and whoever else moves the log at the moment the engine does not wait for.
