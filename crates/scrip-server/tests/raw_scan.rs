@@ -250,8 +250,11 @@ fn planted(number: &str) -> Vec<(&'static str, Vec<u8>)> {
     let digits = u128::from_str_radix(number, 16).expect("digits are hexadecimal digits");
     vec![
         ("ASCII", format!("{{\"number\":\"{number}\"}}").into_bytes()),
-        ("UTF-16LE", number.encode_utf16().flat_map(u16::to_le_bytes).collect()),
         // No zero before or after it: else it would also be the other one, a byte further on.
+        (
+            "UTF-16LE",
+            [1].into_iter().chain(number.encode_utf16().flat_map(u16::to_le_bytes)).collect(),
+        ),
         ("UTF-16BE", number.encode_utf16().flat_map(u16::to_be_bytes).chain([1]).collect()),
         ("BCD", digits.to_be_bytes().to_vec()),
         ("BCD from a half byte", (digits << 4 | 0xf).to_be_bytes().to_vec()),

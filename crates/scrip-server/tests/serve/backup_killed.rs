@@ -103,6 +103,7 @@ fn a_killed_restore_leaves_no_half() {
     // What a journal of the killed one would be rolled back into.
     fs::write(data.join("restoring.db-journal"), "left behind").unwrap();
     let length = uninterrupted(|| house.command(&["restore", &file, "--force"]));
+    assert!(!data.join("restoring.db-journal").exists());
     other.has(&ids);
     for _ in 0..ROUNDS {
         fs::remove_file(data.join("scrip.db")).unwrap_or_default();
