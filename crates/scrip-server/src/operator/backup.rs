@@ -35,7 +35,7 @@ Examples:
   scrip backup /mnt/backup/scrip-monday
   scrip backup verify /mnt/backup/scrip-monday
 
-A server may go on serving. The file holds no root key, and nothing in it can be read without one:
+A server may go on serving. The file holds no root key, and no token in it can be read without one:
 keep the root key in another place. Card verification codes are never in it.";
 
 #[derive(Debug, Args)]
