@@ -70,7 +70,18 @@ impl Directory {
         source: &dyn KeySource,
         before: Option<&Self>,
     ) -> Result<Self, Error> {
-        let records = store.load_directory().await?;
+        Self::open(store.load_directory().await?, source, before)
+    }
+
+    /// The same for records that are at hand already.
+    ///
+    /// # Errors
+    /// The key source did not answer, or the keys are not this vault's.
+    pub fn open(
+        records: DirectoryRecords,
+        source: &dyn KeySource,
+        before: Option<&Self>,
+    ) -> Result<Self, Error> {
         let wrapped = records.pepper.ok_or_else(|| Error::Internal(EMPTY.into()))?;
         let pepper = match before.map(|it| &it.pepper) {
             Some((same, pepper)) if *same == wrapped => Arc::clone(pepper),

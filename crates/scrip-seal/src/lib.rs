@@ -6,6 +6,7 @@
 #![warn(clippy::arithmetic_side_effects)]
 
 mod chance;
+mod checksum;
 mod digest;
 mod epoch;
 mod place;
@@ -17,6 +18,7 @@ mod tenant;
 
 pub use crate::{
     chance::fill_random,
+    checksum::Checksum,
     digest::{Fingerprint, IndexDigest, KeyedHash, Mac, Pepper},
     epoch::{EpochFileError, EpochKeys, OpenEpoch},
     place::Place,

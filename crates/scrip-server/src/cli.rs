@@ -20,8 +20,10 @@ use crate::{
     operator::{
         Where,
         application::{self, ApplicationCommand},
+        backup::{self, BackupArguments},
         doctor,
         key::{self, KeyCommand},
+        restore::{self, RestoreArguments},
         status,
         tenant::{self, TenantCommand},
     },
@@ -42,6 +44,7 @@ Run it for good:
 Look after it, while it runs:
   scrip status                         what there is
   scrip doctor                         what could go wrong
+  scrip backup FILE                    the vault as it is now, in one file
 
 Any setting can come from the environment: SCRIP_SERVER_LISTEN=127.0.0.1:8080 scrip serve";
 
@@ -84,6 +87,10 @@ enum Command {
         #[command(flatten)]
         at: Where,
     },
+    /// Write the vault as it is now to one file, beside a running server; or check such a file.
+    Backup(BackupArguments),
+    /// Put a vault from a backup into an empty data directory.
+    Restore(RestoreArguments),
     /// Print a script that teaches a shell to complete this command line.
     #[command(after_help = COMPLETION_EXAMPLES)]
     Completions { shell: Shell },
@@ -203,6 +210,8 @@ fn obey(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::Key(command) => key::run(&command, environment),
         Command::Status { at } => status::run(&at, environment),
         Command::Doctor { at } => doctor::run(&at, environment),
+        Command::Backup(arguments) => backup::run(&arguments, environment),
+        Command::Restore(arguments) => restore::run(&arguments, environment),
         Command::Completions { shell } => complete(shell),
     }
 }

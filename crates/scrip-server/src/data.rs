@@ -108,7 +108,11 @@ impl Settings {
         Ok(vault(store.with_context(|| format!("{} cannot be opened", folder.display()))?))
     }
 
-    fn folder(&self) -> anyhow::Result<&Path> {
+    /// The data directory, with a database in it.
+    ///
+    /// # Errors
+    /// Either is missing.
+    pub(crate) fn folder(&self) -> anyhow::Result<&Path> {
         let folder = &self.storage.data_dir;
         if !folder.is_dir() {
             anyhow::bail!("there is no data directory {}; run: scrip init", folder.display());

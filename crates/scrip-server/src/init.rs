@@ -17,6 +17,18 @@ use crate::{
 
 pub(crate) fn run(config: Option<&Path>, environment: &Environment) -> anyhow::Result<()> {
     let settings = Settings::load(config, environment)?;
+    make_folder(&settings)?;
+    process::confine_command(&settings.server)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let made = runtime.block_on(found(&settings))?;
+    say(&settings, made)
+}
+
+/// Makes the data directory if there is none, and gives it to the user that will serve.
+///
+/// # Errors
+/// It cannot be made.
+pub(crate) fn make_folder(settings: &Settings) -> anyhow::Result<()> {
     let folder = &settings.storage.data_dir;
     let made = create_folder(folder)?;
     if let Some(name) = settings.server.user.as_ref().filter(|_| made && Uid::effective().is_root())
@@ -25,10 +37,7 @@ pub(crate) fn run(config: Option<&Path>, environment: &Environment) -> anyhow::R
         chown(folder, Some(user.uid), Some(user.gid))
             .with_context(|| format!("{} cannot be given to {name}", folder.display()))?;
     }
-    process::confine_command(&settings.server)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let made = runtime.block_on(found(&settings))?;
-    say(&settings, made)
+    Ok(())
 }
 
 /// What was not there before.

@@ -2,8 +2,11 @@
 //! without one; the root key is their authority.
 
 pub(crate) mod application;
+pub(crate) mod backup;
 pub(crate) mod doctor;
 pub(crate) mod key;
+pub(crate) mod progress;
+pub(crate) mod restore;
 pub(crate) mod said;
 pub(crate) mod status;
 pub(crate) mod tenant;
@@ -25,7 +28,7 @@ use scrip_seal::KeySource;
 use crate::{
     config::{Environment, Settings},
     data::explain,
-    operator::said::Said,
+    operator::{progress::Progress, said::Said},
     process,
 };
 
@@ -63,6 +66,15 @@ impl Where {
             act(&operator).await
         })?;
         self.say(&said)
+    }
+
+    /// How far a step has come, for whoever looks.
+    pub(crate) fn progress(&self, step: &'static str) -> Progress {
+        if self.json {
+            Progress::on_terminal_only(step)
+        } else {
+            Progress::on_terminal_or_lines(step)
+        }
     }
 
     pub(crate) fn say(&self, said: &Said) -> anyhow::Result<()> {

@@ -1,5 +1,5 @@
-//! No card number is on disk in clear: not in the database, not in its log, not in the server's
-//! own log; in none of the forms in which it might have slipped through.
+//! No card number is on disk in clear: not in the database, not in its log, not in a backup, not in
+//! the server's own log; in none of the forms in which it might have slipped through.
 
 #![expect(clippy::indexing_slicing, reason = "an absent member of a JSON value reads as null")]
 
@@ -15,6 +15,7 @@ mod stop;
 use std::{
     fs::{self, File},
     path::Path,
+    process::Command,
     thread,
     time::Duration,
 };
@@ -189,6 +190,9 @@ fn no_card_number_is_on_disk() {
     let scan = Scan::new((0..NUMBERS).chain(patched).map(card));
     assert!(data.join("scrip.db-wal").metadata().expect("there is a log").len() > 1_000_000);
     let with_wal = scan.folder(&data);
+    let backups = folder.path().join("backups");
+    let backup = back_up(&data, &backups);
+    let backed_up = scan.folder(&backups);
     terminate(&server.child);
     let status = wait(&mut server.child, Duration::from_secs(15)).expect("it ends");
     assert!(status.success());
@@ -196,14 +200,47 @@ fn no_card_number_is_on_disk() {
     let logged = scan.folder(&logs);
     // Each holds something of every request: else there was nothing to find a number in.
     assert!(with_wal > made * 500 && after_stop > made * 500 && logged > made * 50);
+    assert!(backed_up > made * 500);
+    no_key(&data, &backup);
 
     // The control: a number planted in the database is found, in every form.
     let database = fs::read(data.join("scrip.db")).expect("the database reads");
-    for (name, bytes) in planted(&card(4_321)) {
-        let mut copy = database.clone();
-        let middle = copy.len() / 2;
-        copy.splice(middle..middle + bytes.len(), bytes);
-        assert_eq!(scan.find(&copy), [name]);
+    for original in [database, backup] {
+        for (name, bytes) in planted(&card(4_321)) {
+            let mut copy = original.clone();
+            let middle = copy.len() / 2;
+            copy.splice(middle..middle + bytes.len(), bytes);
+            assert_eq!(scan.find(&copy), [name]);
+        }
+    }
+}
+
+/// Beside the server, into a folder of its own.
+fn back_up(data: &Path, folder: &Path) -> Vec<u8> {
+    fs::create_dir(folder).expect("a folder");
+    let file = folder.join("backup");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scrip"));
+    command.arg("backup").arg(&file).arg("--data-dir").arg(data).env_remove("SCRIP_ROOT_KEY");
+    assert!(command.output().expect("it runs").status.success());
+    fs::read(file).expect("it reads")
+}
+
+/// Neither the root key, as bytes or as text, nor an API key is in a backup.
+fn no_key(data: &Path, backup: &[u8]) {
+    let text = fs::read_to_string(data.join("root.key")).expect("there is a root key");
+    let bytes = STANDARD.decode(text.trim()).expect("it is base64");
+    let keys = fs::read_to_string(data.join("dev-keys.json")).expect("there are keys");
+    let keys: Value = serde_json::from_str(&keys).expect("it is JSON");
+    let key = keys["keys"]["private"].as_str().expect("a key");
+    let halves = bytes.chunks(16).map(<[u8]>::to_vec);
+    let secrets: Vec<Vec<u8>> =
+        halves.chain([text.trim().as_bytes()[..20].to_vec(), key.as_bytes().to_vec()]).collect();
+    let finder = AhoCorasick::new(&secrets).expect("the patterns fit");
+    assert_eq!(finder.find_iter(backup).count(), 0);
+    // The control: each of them is found where it was put.
+    for secret in secrets {
+        let planted = [&backup[..1000], &secret, &backup[1000..]].concat();
+        assert_eq!(finder.find_iter(&planted).count(), 1);
     }
 }
 
@@ -213,8 +250,11 @@ fn planted(number: &str) -> Vec<(&'static str, Vec<u8>)> {
     let digits = u128::from_str_radix(number, 16).expect("digits are hexadecimal digits");
     vec![
         ("ASCII", format!("{{\"number\":\"{number}\"}}").into_bytes()),
-        ("UTF-16LE", number.encode_utf16().flat_map(u16::to_le_bytes).collect()),
         // No zero before or after it: else it would also be the other one, a byte further on.
+        (
+            "UTF-16LE",
+            [1].into_iter().chain(number.encode_utf16().flat_map(u16::to_le_bytes)).collect(),
+        ),
         ("UTF-16BE", number.encode_utf16().flat_map(u16::to_be_bytes).chain([1]).collect()),
         ("BCD", digits.to_be_bytes().to_vec()),
         ("BCD from a half byte", (digits << 4 | 0xf).to_be_bytes().to_vec()),

@@ -1,6 +1,7 @@
 //! The embedded engine: one SQLite file, one writer, readers beside it.
 
 mod answers;
+pub mod backup;
 mod batch;
 mod checkpoint;
 mod connection;

@@ -6,6 +6,13 @@
     reason = "a test says what it expects by failing"
 )]
 
+mod backup;
+#[cfg(target_os = "linux")]
+mod backup_killed;
+#[path = "../support/cards.rs"]
+mod cards;
+#[path = "../support/client.rs"]
+mod client;
 #[cfg(target_os = "linux")]
 mod codes;
 mod control;
@@ -17,5 +24,7 @@ mod sealed;
 mod settings;
 #[path = "../support/stop.rs"]
 mod stop;
+#[cfg(target_os = "linux")]
+mod stuck;
 mod tls;
 mod tls_client;

@@ -50,7 +50,7 @@ impl Drop for Checkpointer {
 }
 
 fn run(connection: &Connection, stopped: &mpsc::Receiver<()>, progress: &Progress) {
-    let mut seen = 0;
+    let (mut seen, mut last) = (0, Log { pages: 0, moved: 0 });
     while stopped.recv_timeout(EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
         if progress.cut_due.load(Ordering::Relaxed) {
             // Without waiting: whoever waits for readers keeps writers waiting.
@@ -63,12 +63,13 @@ fn run(connection: &Connection, stopped: &mpsc::Receiver<()>, progress: &Progres
             continue;
         }
         match catch_up(connection) {
-            Ok(Log { pages, moved }) => {
-                progress.restart_due.store(pages > LOG_PAGES_MAX, Ordering::Relaxed);
+            Ok(log) => {
+                progress.restart_due.store(restart_helps(&last, &log), Ordering::Relaxed);
                 // Until every page is moved, readers have to look for it in the log: try again.
-                if moved == pages {
+                if log.moved == log.pages {
                     seen = commits;
                 }
+                last = log;
             }
             Err(error) => tracing::warn!(code = ?error.sqlite_error_code(), "checkpoint failed"),
         }
@@ -78,6 +79,13 @@ fn run(connection: &Connection, stopped: &mpsc::Receiver<()>, progress: &Progres
 struct Log {
     pages: i64,
     moved: i64,
+}
+
+/// While somebody reads for long, such as a backup, nothing behind what he sees can be moved. The
+/// log cannot start over then, and to let the writer try would only keep everybody waiting.
+fn restart_helps(last: &Log, now: &Log) -> bool {
+    let is_held = now.moved < now.pages && now.moved == last.moved;
+    now.pages > LOG_PAGES_MAX && !is_held
 }
 
 /// Before the writer is told to start over, the log is moved again until little is left of it:
@@ -101,4 +109,27 @@ fn passive(connection: &Connection) -> rusqlite::Result<Log> {
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
         Ok(Log { pages: row.get(1)?, moved: row.get(2)? })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_writer_waits_only_for_what_can_happen() {
+        const LONG: i64 = LOG_PAGES_MAX + 1_000;
+        let check = |last: (i64, i64), now: (i64, i64), expected| {
+            let [last, now] = [last, now].map(|(pages, moved)| Log { pages, moved });
+            assert_eq!(restart_helps(&last, &now), expected, "{} {}", now.pages, now.moved);
+        };
+        check((0, 0), (LOG_PAGES_MAX, LOG_PAGES_MAX), false);
+        check((0, 0), (LONG, LONG), true);
+        // Under load there is always something left to move.
+        check((LONG, LONG - 900), (LONG + 500, LONG - 300), true);
+        // Nobody writes any more.
+        check((LONG, LONG), (LONG, LONG), true);
+        // Somebody reads, and has since the last time.
+        check((LONG, LONG - 900), (LONG + 500, LONG - 900), false);
+        check((100, 100), (LONG, 100), false);
+    }
 }

@@ -23,11 +23,14 @@ const BEFORE_FIRST: usize = 2;
 const APPLICATION_ID: i32 = 0x7363_7270;
 
 /// `synchronous = FULL` makes a commit durable. The log is checkpointed by a thread of its own and
-/// never shortened: overwriting it is many times cheaper than appending to it.
+/// not shortened: overwriting it is many times cheaper than appending to it. Only what it grew
+/// while somebody read for long, such as a backup, is given back when it starts over: the limit is
+/// twice the mark at which it does.
 const SETTINGS: &str = "
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
     PRAGMA wal_autocheckpoint = 0;
+    PRAGMA journal_size_limit = 134217728;
     PRAGMA foreign_keys = ON;
     PRAGMA secure_delete = FAST;
     PRAGMA temp_store = MEMORY;
@@ -121,7 +124,8 @@ pub(super) fn lock(path: &Path, patience: Duration) -> Result<Option<File>, Stor
 
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
+/// How many migrations are behind a database that we can use; refuses any other.
+fn migrated(connection: &Connection) -> Result<usize, StoreError> {
     let version = schema_version(connection)?;
     let application: i32 =
         connection.query_row("PRAGMA application_id", [], |row| row.get(0)).map_err(fault)?;
@@ -139,13 +143,27 @@ fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
         ));
     }
     let done = version.saturating_sub(BEFORE_FIRST);
-    let pending = MIGRATIONS.get(done..);
-    let pending = pending.ok_or(StoreError::Corrupt(
-        "the database was written by a newer version of this program; use that one",
-    ))?;
-    for (step, sql) in pending.iter().enumerate() {
+    if done > MIGRATIONS.len() {
+        return Err(StoreError::Corrupt(
+            "the database was written by a newer version of this program; use that one",
+        ));
+    }
+    Ok(done)
+}
+
+/// Whether a database, which has to be one of ours and not newer than this program, is as new.
+pub(super) fn is_current(connection: &Connection) -> Result<bool, StoreError> {
+    match migrated(connection)? {
+        0 => Err(StoreError::Corrupt("the database is empty")),
+        done => Ok(done == MIGRATIONS.len()),
+    }
+}
+
+pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
+    let done = migrated(connection)?;
+    for (step, sql) in MIGRATIONS.iter().enumerate().skip(done) {
         let transaction = connection.transaction().map_err(fault)?;
-        let after = BEFORE_FIRST.saturating_add(done).saturating_add(step).saturating_add(1);
+        let after = BEFORE_FIRST.saturating_add(step).saturating_add(1);
         let mark =
             format!("PRAGMA user_version = {after}; PRAGMA application_id = {APPLICATION_ID};");
         transaction.execute_batch(sql).map_err(fault)?;

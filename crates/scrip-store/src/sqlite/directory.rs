@@ -23,19 +23,17 @@ use crate::sqlite::{fault, row::uuid};
 /// In one transaction: rows from before and after a change would not be one policy.
 pub(super) fn load_directory(connection: &Connection) -> Result<DirectoryRecords, StoreError> {
     let transaction = connection.unchecked_transaction().map_err(fault)?;
-    let pepper = transaction
-        .query_row(
-            "-- find_pepper\nSELECT wrapped FROM system_keys WHERE name = 'pepper'",
-            [],
-            |row| row.get(0),
-        )
-        .optional()
-        .map_err(fault)?;
+    let pepper = find_pepper(&transaction)?;
     let version = directory_version(&transaction)?;
     let mut unreadable = Vec::new();
     let tenants = load_policies(&transaction, None, &mut unreadable)?;
-    let pepper = pepper.map(Sealed::from_stored);
     Ok(DirectoryRecords { version, pepper, tenants, unreadable })
+}
+
+pub(super) fn find_pepper(connection: &Connection) -> Result<Option<Sealed>, StoreError> {
+    let sql = "-- find_pepper\nSELECT wrapped FROM system_keys WHERE name = 'pepper'";
+    let found = connection.query_row(sql, [], |row| row.get(0)).optional().map_err(fault)?;
+    Ok(found.map(Sealed::from_stored))
 }
 
 pub(super) fn directory_version(connection: &Connection) -> Result<i64, StoreError> {

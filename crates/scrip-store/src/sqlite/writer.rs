@@ -124,8 +124,7 @@ fn run(connection: &Connection, mut waiting: mpsc::Receiver<Work>, progress: &Pr
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while waiting.blocking_recv_many(&mut batch, BATCH_MAX) > 0 {
         if progress.restart_due.swap(false, Ordering::Relaxed) {
-            // Readers are short; should one be in the way, the next mark tries again.
-            drop(connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())));
+            restart(connection);
         }
         if progress.cut_asked.swap(false, Ordering::Relaxed) && !cut_soon(connection) {
             tracing::warn!("somebody reads the database all the while; its log is cut later");
@@ -135,6 +134,19 @@ fn run(connection: &Connection, mut waiting: mpsc::Receiver<Work>, progress: &Pr
         commit(connection, &mut batch, &mut waiting);
         progress.commits.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// Everybody who writes waits for as long.
+const RESTART_WAIT: Duration = Duration::from_millis(100);
+
+/// Readers are short; should one be in the way, the next mark tries again.
+fn restart(connection: &Connection) {
+    drop(connection.busy_timeout(RESTART_WAIT));
+    let busy = connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get(0));
+    if busy != Ok(0_i64) {
+        tracing::debug!("the log could not start over");
+    }
+    drop(connection.busy_timeout(BUSY_TIMEOUT));
 }
 
 /// Many short attempts, not a long one: a reader from before the last commit is in the way of one

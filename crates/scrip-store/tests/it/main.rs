@@ -55,6 +55,7 @@ mod random;
 mod requests;
 mod sqlite;
 mod sqlite_altered;
+mod sqlite_backup;
 mod sqlite_beside;
 mod sqlite_destroyed;
 mod sqlite_sweeps;

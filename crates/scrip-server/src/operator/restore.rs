@@ -1,0 +1,207 @@
+//! `scrip restore`: a vault from a backup, whole or not at all.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use scrip_core::time::Clock;
+use scrip_store::sqlite::backup::{upgrade, vacate};
+use serde_json::json;
+
+use crate::{
+    clock::SystemClock,
+    config::{Environment, Settings},
+    control,
+    data::explain,
+    init,
+    operator::{
+        Where,
+        backup::{
+            age,
+            file::{Backup, Manifest},
+            holds, inspect, told, try_key,
+        },
+        said::Said,
+    },
+    process,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  scrip restore /mnt/backup/scrip-monday
+  scrip restore /mnt/backup/scrip-monday --data-dir /var/lib/scrip
+
+The root key is not in a backup: put it in its place first. No server may run here.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RestoreArguments {
+    /// The backup.
+    file: PathBuf,
+    /// Move a vault that is there aside, into a folder of its own in the data directory.
+    #[arg(long)]
+    force: bool,
+    /// Do not ask whether the root key opens it.
+    #[arg(long)]
+    without_key: bool,
+    #[command(flatten)]
+    at: Where,
+}
+
+/// What belongs to a database: itself first, then what would be replayed into another one.
+const PARTS: [&str; 4] = ["scrip.db", "scrip.db-wal", "scrip.db-journal", "scrip.db-shm"];
+
+pub(crate) fn run(arguments: &RestoreArguments, environment: &Environment) -> anyhow::Result<()> {
+    let at = &arguments.at;
+    let settings = at.settings(environment)?;
+    let folder = settings.storage.data_dir.clone();
+    if let Some(it) = control::ask(&folder) {
+        bail!("{} is served by process {}; stop it first", folder.display(), it.pid);
+    }
+    if !arguments.force {
+        refuse_to_replace(&folder)?;
+    }
+    let mut backup = Backup::open(&arguments.file)?;
+    backup.check(&mut at.progress("checksum"))?;
+    init::make_folder(&settings)?;
+    process::confine_command(&settings.server)?;
+    let vacancy = vacate(&settings.database()).map_err(|it| explain(it.into()))?;
+    let Some(_vacancy) = vacancy else {
+        bail!("another process has {} open; stop it first", folder.display());
+    };
+    // Again, now that nobody else can.
+    if !arguments.force {
+        refuse_to_replace(&folder)?;
+    }
+    let draft = Draft::new(&folder);
+    let manifest = draft.fill(&mut backup, at)?;
+    let warnings = judge(&draft.path, &settings, arguments)?;
+    let aside = set_aside(&folder).context("the vault that is there cannot be moved aside")?;
+    fs::rename(&draft.path, settings.database())?;
+    sync(&folder)?;
+    at.say(&report(&folder, &manifest, aside.as_deref(), &warnings))
+}
+
+fn refuse_to_replace(folder: &Path) -> anyhow::Result<()> {
+    if parts(folder).is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "there is a vault in {}; choose another directory with --data-dir, or say --force to move \
+         it aside",
+        folder.display()
+    );
+}
+
+fn parts(folder: &Path) -> Vec<&'static str> {
+    let is_there = |it: &&str| fs::symlink_metadata(folder.join(it)).is_ok();
+    PARTS.into_iter().filter(is_there).collect()
+}
+
+/// The database before it has its name. What a killed process left of another one is removed: the
+/// engine would roll its journal back into this one.
+struct Draft {
+    path: PathBuf,
+}
+
+impl Draft {
+    fn new(folder: &Path) -> Self {
+        let draft = Self { path: folder.join("restoring.db") };
+        draft.remove();
+        draft
+    }
+
+    fn remove(&self) {
+        for extension in ["db", "db-journal", "db-wal", "db-shm"] {
+            drop(fs::remove_file(self.path.with_extension(extension)));
+        }
+    }
+
+    fn fill(&self, backup: &mut Backup, at: &Where) -> anyhow::Result<Manifest> {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(0o600).open(&self.path);
+        let mut file = file.with_context(|| format!("{} cannot be made", self.path.display()))?;
+        let manifest = backup.extract(&mut file, &mut at.progress("restoring"))?;
+        file.sync_all()?;
+        Ok(manifest)
+    }
+}
+
+/// Once it has its name, there is nothing under this one.
+impl Drop for Draft {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// Whether it can be served; what there is to warn of.
+fn judge(
+    database: &Path,
+    settings: &Settings,
+    arguments: &RestoreArguments,
+) -> anyhow::Result<Vec<String>> {
+    let mut examined = inspect(database, &arguments.at)?;
+    if !examined.is_current {
+        upgrade(database)
+            .map_err(|it| explain(it.into()))
+            .context("it cannot be brought up to date")?;
+        examined = inspect(database, &arguments.at)?;
+    }
+    if arguments.without_key { Ok(Vec::new()) } else { try_key(settings, examined) }
+}
+
+/// Gives the old vault a second name for every file, and only then takes the first ones away: its
+/// log must not be replayed into the new one, and must not be parted from the old one. The database
+/// goes first, so that whoever is interrupted has no vault, and not one that lacks its log.
+fn set_aside(folder: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let parts = parts(folder);
+    if parts.is_empty() {
+        return Ok(None);
+    }
+    let now = SystemClock.now().to_string();
+    let digits: String = now.chars().filter(char::is_ascii_digit).take(14).collect();
+    let aside = folder.join(format!("before-restore-{digits}"));
+    DirBuilder::new().mode(0o700).create(&aside)?;
+    for part in &parts {
+        fs::hard_link(folder.join(part), aside.join(part))?;
+    }
+    sync(&aside)?;
+    for part in &parts {
+        fs::remove_file(folder.join(part))?;
+        sync(folder)?;
+    }
+    Ok(Some(aside))
+}
+
+fn sync(folder: &Path) -> anyhow::Result<()> {
+    Ok(File::open(folder)?.sync_all()?)
+}
+
+const OLD_POLICY: &str = "everything is as it was then: API keys, applications and tenants that \
+    were deleted since are back, and so are rights that were taken and tokens that were deleted; \
+    take away again what must not be";
+const NO_CODES: &str = "card verification codes are not in a backup; cards come back without";
+
+fn report(folder: &Path, manifest: &Manifest, aside: Option<&Path>, found: &[String]) -> Said {
+    let mut warnings = vec![OLD_POLICY.to_owned(), NO_CODES.to_owned()];
+    warnings.extend_from_slice(found);
+    let age = age(manifest, SystemClock.now());
+    let mut text = format!("restored {} into {}, {age}\n", holds(manifest), folder.display());
+    if let Some(aside) = aside {
+        text += &format!("the vault that was there is in {}\n", aside.display());
+    }
+    text.extend(warnings.iter().map(|it| format!("warning: {it}\n")));
+    let mut json = json!({
+        "data_dir": folder,
+        "backup": told(manifest),
+        "warnings": warnings,
+    });
+    if let (Some(aside), Some(members)) = (aside, json.as_object_mut()) {
+        members.insert("moved_aside".to_owned(), json!(aside));
+    }
+    Said::new(text, json)
+}
