@@ -127,6 +127,7 @@ fn vault(store: SqliteStore) -> Vault {
     Vault {
         store: Arc::new(store),
         epochs: Arc::new(EpochKeys::in_memory(EPOCH)),
+        bins: Arc::default(),
         clock: Arc::new(SystemClock),
         chance: scrip_seal::fill_random,
     }

@@ -1,5 +1,7 @@
 //! Create Token.
 
+use std::sync::Arc;
+
 use scrip_seal::Sealed;
 
 use crate::{
@@ -141,7 +143,8 @@ impl Draft {
         let cvc = self.cvc.as_ref().map(|it| seal_cvc(vault, caller, it, &record.id, now));
         let token = StoredToken { record, cvc };
         let creation = Creation { token, behavior: self.behavior, now };
-        let render = remember.map(|it| creation.render(permit, &self.body, it)).transpose()?;
+        let render =
+            remember.map(|it| creation.render(vault, permit, &self.body, it)).transpose()?;
         let insert = InsertToken {
             token: creation.token.clone(),
             deduplicate: self.deduplicate,
@@ -171,7 +174,7 @@ struct Creation {
 
 impl Creation {
     fn audience<'a>(&self, vault: &'a Vault) -> Audience<'a> {
-        Audience::Caller { epochs: &vault.epochs, now: self.now }
+        Audience::Caller { vault, now: self.now }
     }
 
     /// The code is at hand, and need not be opened again.
@@ -203,21 +206,23 @@ impl Creation {
     /// The answer to remember, made inside the transaction.
     fn render(
         &self,
+        vault: &Vault,
         permit: &Permit,
         body: &Body,
         remember: &Remember<Written>,
     ) -> Result<Render<Inserted>, Error> {
-        let permit = permit.again()?;
+        let (permit, bins) = (permit.again()?, Arc::clone(&vault.bins));
         let creation = Self { token: self.token.clone(), ..*self };
         let (body, render, digest) = (body.duplicate(), remember.render, remember.claim.digest);
         Ok(Box::new(move |inserted| {
+            let audience = Audience::Memory { bins: &bins };
             let written = match inserted {
                 Inserted::New => {
-                    let token = show(&permit, &creation.token, body, Audience::Memory).ok()?;
+                    let token = show(&permit, &creation.token, body, audience).ok()?;
                     Written { token, deduplicated: None }
                 }
                 Inserted::Existing(found) => match creation.becomes(permit.caller(), found) {
-                    ReadExisting => found_written(&permit, found, Audience::Memory).ok()?,
+                    ReadExisting => found_written(&permit, found, audience).ok()?,
                     // The update that follows has an answer of its own.
                     UpdateExisting => return None,
                 },

@@ -1,5 +1,7 @@
 //! Update Token: read, patch, write back if nobody else did in between.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::{
@@ -80,15 +82,16 @@ async fn rewrite(
         // Two permits: one to write with, one to show the result by, after a move perhaps.
         let most = as_found.map_or(permit.transform(), |it| it.min(permit.transform()));
         let shown_by = change.shown_by(caller, most)?;
-        let render = remember.map(|it| change.render(&shown_by, it, as_found)).transpose()?;
+        let render =
+            remember.map(|it| change.render(vault, &shown_by, it, as_found)).transpose()?;
         let update = change.update(caller, patch, render);
         match vault.store.update_token(permit, update).await? {
             Updated::Done => {
-                let audience = Audience::Caller { epochs: &vault.epochs, now };
+                let audience = Audience::Caller { vault, now };
                 return change.written(&shown_by, audience, as_found);
             }
             Updated::Duplicate(found) => {
-                let audience = Audience::Caller { epochs: &vault.epochs, now };
+                let audience = Audience::Caller { vault, now };
                 let token = reveal_found(&shown_by, &found, audience)?;
                 let deduplicated = Some(DeduplicationBehavior::ReadExisting);
                 return Ok(Written { token, deduplicated });
@@ -226,18 +229,20 @@ impl Change {
     /// The answer to remember, made inside the transaction.
     fn render(
         &self,
+        vault: &Vault,
         shown_by: &Permit,
         remember: &Remember<Written>,
         as_found: Option<Transform>,
     ) -> Result<Render<Updated>, Error> {
-        let permit = shown_by.again()?;
+        let (permit, bins) = (shown_by.again()?, Arc::clone(&vault.bins));
         let (change, now) = (self.duplicate(), self.now);
         let (render, digest) = (remember.render, remember.claim.digest);
         Ok(Box::new(move |updated| {
+            let audience = Audience::Memory { bins: &bins };
             let written = match updated {
-                Updated::Done => change.written(&permit, Audience::Memory, as_found).ok()?,
+                Updated::Done => change.written(&permit, audience, as_found).ok()?,
                 Updated::Duplicate(found) => {
-                    let token = reveal_found(&permit, found, Audience::Memory).ok()?;
+                    let token = reveal_found(&permit, found, audience).ok()?;
                     Written { token, deduplicated: Some(DeduplicationBehavior::ReadExisting) }
                 }
                 Updated::Stale => return None,
