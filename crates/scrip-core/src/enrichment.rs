@@ -62,11 +62,9 @@ mod tests {
     fn view(token_type: TokenType, bins: &BinData, kind: TenantKind) -> TokenView {
         let data = json!({"number": "4242424242424242"});
         let details = card::details(&data, bins, kind);
-        let (card, network_token) = match token_type {
-            TokenType::Card => (details, None),
-            TokenType::NetworkToken => (None, details),
-            _ => (None, None),
-        };
+        let details = details.filter(|_| token_type.is_card());
+        let (card, network_token) =
+            if token_type == TokenType::NetworkToken { (None, details) } else { (details, None) };
         let transform = Transform::Redact;
         let shown = Shown { transform, data: None, cvc: None, masked: None, work: 0 };
         let detail = TokenDetail {

@@ -20,6 +20,7 @@ use crate::{
     operator::{
         Where,
         application::{self, ApplicationCommand},
+        bin::{self, BinCommand},
         doctor,
         key::{self, KeyCommand},
         status,
@@ -74,6 +75,9 @@ enum Command {
     /// API keys: create, delete, import.
     #[command(subcommand)]
     Key(KeyCommand),
+    /// BIN data: import, status, remove.
+    #[command(subcommand)]
+    Bin(BinCommand),
     /// What there is, how much of it, and who serves it.
     Status {
         #[command(flatten)]
@@ -201,6 +205,7 @@ fn obey(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::Tenant(command) => tenant::run(&command, environment),
         Command::Application(command) => application::run(&command, environment),
         Command::Key(command) => key::run(&command, environment),
+        Command::Bin(command) => bin::run(&command, environment),
         Command::Status { at } => status::run(&at, environment),
         Command::Doctor { at } => doctor::run(&at, environment),
         Command::Completions { shell } => complete(shell),

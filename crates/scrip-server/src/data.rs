@@ -26,6 +26,10 @@ impl Settings {
         self.storage.data_dir.join("scrip.db")
     }
 
+    pub(crate) fn bin_file(&self) -> PathBuf {
+        self.storage.data_dir.join("bin-data")
+    }
+
     pub(crate) fn root_key_file(&self) -> PathBuf {
         let default = || self.storage.data_dir.join("root.key");
         self.keys.root_key_file.clone().unwrap_or_else(default)
@@ -99,7 +103,11 @@ impl Settings {
         Ok(vault(store.with_context(|| format!("{} cannot be opened", folder.display()))?))
     }
 
-    fn folder(&self) -> anyhow::Result<&Path> {
+    /// The data directory, with a vault in it.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn folder(&self) -> anyhow::Result<&Path> {
         let folder = &self.storage.data_dir;
         if !folder.is_dir() {
             anyhow::bail!("there is no data directory {}; run: scrip init", folder.display());

@@ -2,6 +2,7 @@
 //! without one; the root key is their authority.
 
 pub(crate) mod application;
+pub(crate) mod bin;
 pub(crate) mod doctor;
 pub(crate) mod key;
 pub(crate) mod said;

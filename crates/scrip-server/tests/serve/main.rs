@@ -6,6 +6,7 @@
     reason = "a test says what it expects by failing"
 )]
 
+mod bin;
 mod control;
 mod house;
 #[cfg(target_os = "linux")]
