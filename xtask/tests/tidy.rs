@@ -23,7 +23,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 /// What only one crate may build on: HTTP, SQL and algorithms each have one room.
 const ROOMS: &[(&str, &[&str])] = &[
     ("scrip-server", &["axum", "hyper", "hyper-util", "tower", "rustls", "tokio-rustls"]),
-    ("scrip-server", &["clap", "clap_complete", "indicatif", "toml", "nix"]),
+    ("scrip-server", &["clap", "clap_complete", "csv", "indicatif", "toml", "nix"]),
     ("scrip-store", &["rusqlite"]),
     ("scrip-seal", &["aws-lc-rs"]),
 ];

@@ -1,6 +1,8 @@
 //! Tokens that are made together: planned, written in one transaction, and planned again around
 //! whatever stood in the way.
 
+use std::sync::Arc;
+
 use crate::{
     Vault,
     answer::{Answering, Remember},
@@ -74,7 +76,7 @@ impl<'a> Batch<'a> {
     ) -> Result<Vec<Written>, Error> {
         let attempts = ATTEMPTS_MAX.checked_div(self.entries.len()).unwrap_or(1);
         for _ in 0..attempts.max(LARGE_ATTEMPTS_MAX) {
-            let render = remember.as_ref().map(|it| self.render(it)).transpose()?;
+            let render = remember.as_ref().map(|it| self.render(vault, it)).transpose()?;
             let writes: Result<_, _> = self.entries.iter().map(|it| self.write_of(it)).collect();
             let batch = TokenBatch { writes: writes?, render };
             let inquiry = self.caller.inquire(Permission::TokenCreate)?;
@@ -141,12 +143,15 @@ impl<'a> Batch<'a> {
 
     /// The answer to remember. What is known beforehand is made beforehand: whoever waits for the
     /// writer should not wait for this.
-    fn render(&self, remember: &Remember<[Written]>) -> Result<Render, Error> {
+    fn render(&self, vault: &Vault, remember: &Remember<[Written]>) -> Result<Render, Error> {
+        let audience = Audience::Memory { bins: &vault.bins };
         let prepare = |entry: &Entry| {
             let written = match &entry.step {
-                Step::Insert(_) => Written { token: entry.draft.remembered()?, deduplicated: None },
+                Step::Insert(_) => {
+                    Written { token: entry.draft.remembered(audience)?, deduplicated: None }
+                }
                 Step::Update { change, shown_by } => {
-                    change.written(shown_by, Some(UpdateExisting), Audience::Memory)?
+                    change.written(shown_by, Some(UpdateExisting), audience)?
                 }
             };
             Ok((entry.draft.permit.again()?, written))
@@ -155,10 +160,12 @@ impl<'a> Batch<'a> {
         let (permits, mut written): (Vec<_>, Vec<_>) = prepared?.into_iter().unzip();
         let (render, digest) = (remember.render.clone(), remember.claim.digest);
         let (caller, now) = (self.caller.clone(), self.now);
+        let bins = Arc::clone(&vault.bins);
         Ok(Box::new(move |outcomes| {
             for ((outcome, permit), written) in outcomes.iter().zip(&permits).zip(&mut written) {
                 if let Outcome::Existing(found) = outcome {
-                    *written = found_written(permit, found, Audience::Memory).ok()?;
+                    *written =
+                        found_written(permit, found, Audience::Memory { bins: &bins }).ok()?;
                 }
             }
             let permission = Permission::TokenCreate;
@@ -168,7 +175,7 @@ impl<'a> Batch<'a> {
     }
 
     fn written(self, vault: &Vault, outcomes: Vec<Outcome>) -> Result<Vec<Written>, Error> {
-        let audience = Audience::Caller { epochs: &vault.epochs, now: vault.clock.latest() };
+        let audience = Audience::Caller { vault, now: vault.clock.latest() };
         let written = |(entry, outcome): (Entry, Outcome)| {
             let Entry { draft, step } = entry;
             match (outcome, step) {

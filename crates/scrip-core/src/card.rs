@@ -3,8 +3,10 @@
 use serde_json::Value;
 
 use crate::{
+    bin_data::{BinData, Facts, Known, Origin},
     error::FieldError,
     fields::{out_of_range, required},
+    tenant::TenantKind,
 };
 
 /// What an answer tells about a card besides its data.
@@ -14,6 +16,9 @@ pub struct CardDetails {
     pub last4: String,
     pub expiration_month: Option<u64>,
     pub expiration_year: Option<u64>,
+    /// What is known of its issuer.
+    pub facts: Facts,
+    pub origin: Origin,
 }
 
 /// # Errors
@@ -118,14 +123,28 @@ pub(crate) fn names_lookalike(text: &str, number: &str) -> bool {
     !number.is_empty() && digits.as_bytes().windows(number.len()).any(alike)
 }
 
-/// For an object with a number, and for the number alone.
-pub(crate) fn details(data: &Value) -> Option<CardDetails> {
+/// Whether a masked reader could not tell the two apart.
+pub(crate) fn looks_like(number: &str, other: &str) -> bool {
+    let (shown, end) = (bin_len(number), number.len().saturating_sub(4));
+    number.len() == other.len()
+        && number.get(..shown) == other.get(..shown)
+        && number.get(end..) == other.get(end..)
+}
+
+/// For an object with a number, and for the number alone. The BIN can be shorter than what masks may
+/// show, when the issuer's is, and is never longer.
+pub(crate) fn details(data: &Value, bins: &BinData, kind: TenantKind) -> Option<CardDetails> {
     let number = number_of(data)?;
+    let Known { facts, origin } = bins.find(kind, number);
+    let shown = bin_len(number);
+    let shown = facts.bin_digits.map_or(shown, |it| it.count().min(shown));
     Some(CardDetails {
-        bin: number.get(..bin_len(number))?.to_owned(),
+        bin: number.get(..shown)?.to_owned(),
         last4: number.get(number.len().checked_sub(4)?..)?.to_owned(),
         expiration_month: data.get("expiration_month").and_then(Value::as_u64),
         expiration_year: data.get("expiration_year").and_then(Value::as_u64),
+        facts,
+        origin,
     })
 }
 
@@ -138,6 +157,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::bin_data::{BinDigits, BinTable, Block, Brand, Row};
 
     #[track_caller]
     fn check(text: &str, valid: bool) {
@@ -178,5 +198,38 @@ mod tests {
         assert_eq!(covered("4242424242424242"), "42424242XXXX4242");
         assert_eq!(covered("378282246310005"), "378282XXXXX0005");
         assert_eq!(covered("000000000000"), "000000XX0000");
+    }
+
+    #[test]
+    fn the_bin_is_the_issuers_and_never_longer_than_what_masks_show() {
+        let bins = BinData::default();
+        let bin = |number: &str| {
+            let details = details(&json!(number), &bins, TenantKind::Production).unwrap();
+            assert_eq!(details.last4, &number[number.len() - 4..]);
+            assert!(covered(number).starts_with(&details.bin), "{number}");
+            details.bin
+        };
+        assert_eq!(bin("4242424242424242"), "42424242");
+        assert_eq!(bin("378282246310005"), "378282");
+        let row = |prefix: &str| {
+            let bin_digits = Some(BinDigits::of_len(prefix.len()));
+            let facts = Facts { brand: Some(Brand::Visa), bin_digits, ..Facts::default() };
+            Row { range: Block::of_prefix(prefix).unwrap(), facts }
+        };
+        let rows = ["424242", "4111111", "51051051", "37828224", "4"].map(row);
+        bins.replace(Some(BinTable::build(rows.to_vec())));
+        assert_eq!(bin("4242424242424242"), "424242");
+        assert_eq!(bin("4111111111111111"), "4111111");
+        assert_eq!(bin("5105105105105100"), "51051051");
+        assert_eq!(bin("378282246310005"), "378282");
+        assert_eq!(bin("4000000000000002"), "400000");
+    }
+
+    #[test]
+    fn looks() {
+        assert!(looks_like("4242424242424242", "4242424200004242"));
+        assert!(!looks_like("4242424242424242", "4242424142424242"));
+        assert!(!looks_like("4242424242424242", "4242424242424241"));
+        assert!(!looks_like("4242424242424242", "42424242424242424"));
     }
 }

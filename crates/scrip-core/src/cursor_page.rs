@@ -169,7 +169,7 @@ impl Filling<'_> {
                 if self.page.len() >= self.size || self.room.is_used_up() {
                     return Ok(self.last.take());
                 }
-                let audience = Audience::Caller { epochs: &self.vault.epochs, now };
+                let audience = Audience::Caller { vault: self.vault, now };
                 let view = show(&permit, &stored, body, audience)?;
                 self.room.take(&stored, &view);
                 self.page.push(view);

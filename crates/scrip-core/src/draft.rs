@@ -165,8 +165,8 @@ impl Draft {
     }
 
     /// What an answer remembers of it when it is new.
-    pub(crate) fn remembered(&self) -> Result<TokenView, Error> {
-        show(&self.permit, &self.token, self.body.duplicate(), Audience::Memory)
+    pub(crate) fn remembered(&self, audience: Audience<'_>) -> Result<TokenView, Error> {
+        show(&self.permit, &self.token, self.body.duplicate(), audience)
     }
 
     /// What its caller is told when it is new. The code is at hand, and need not be opened again.

@@ -10,6 +10,7 @@ pub mod application;
 pub mod audit;
 pub mod bank;
 mod batch;
+pub mod bin_data;
 pub mod body;
 pub mod caller;
 pub mod card;
@@ -23,6 +24,7 @@ pub mod cursor_page;
 pub mod cvc;
 pub mod directory;
 mod draft;
+pub mod enrichment;
 pub mod error;
 mod expressions;
 mod fields;
@@ -50,13 +52,14 @@ use std::sync::Arc;
 
 use scrip_seal::EpochKeys;
 
-use crate::{store::Store, time::Clock};
+use crate::{bin_data::BinData, store::Store, time::Clock};
 
 /// Everything an operation may touch.
 #[derive(Clone)]
 pub struct Vault {
     pub store: Arc<dyn Store>,
     pub epochs: Arc<EpochKeys>,
+    pub bins: Arc<BinData>,
     pub clock: Arc<dyn Clock>,
     /// Fills the bytes with chance: the ids that are not given.
     pub chance: fn(&mut [u8]),

@@ -68,7 +68,7 @@ pub(crate) async fn find_page(
             return Err(Error::Unprocessable { reason });
         }
         let permit = caller.permit(permission, &stored.record)?;
-        let view = reveal(&permit, &stored, Audience::Caller { epochs: &vault.epochs, now })?;
+        let view = reveal(&permit, &stored, Audience::Caller { vault, now })?;
         room.take(&stored, &view);
         items.push(view);
     }

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use scrip_expression::{ExpressionError, Scope};
-use scrip_seal::EpochKeys;
 use serde_json::Value;
 
 use crate::{
-    bank,
+    Vault, bank,
+    bin_data::BinData,
     body::Body,
     caller::{Caller, Permit},
-    card,
+    card::{self, CardDetails},
     compiled::{Draw, compile_mask},
     cvc::Cvc,
     error::Error,
@@ -26,9 +26,18 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Audience<'a> {
     /// The caller, now.
-    Caller { epochs: &'a EpochKeys, now: Timestamp },
+    Caller { vault: &'a Vault, now: Timestamp },
     /// A remembered answer: never the cvc, but also what a weaker caller would have seen.
-    Memory,
+    Memory { bins: &'a BinData },
+}
+
+impl<'a> Audience<'a> {
+    fn bins(self) -> &'a BinData {
+        match self {
+            Self::Caller { vault, .. } => &vault.bins,
+            Self::Memory { bins } => bins,
+        }
+    }
 }
 
 /// Opens a token for a caller whose permit covers its containers.
@@ -49,17 +58,17 @@ pub(crate) fn show(
     audience: Audience<'_>,
 ) -> Result<TokenView, Error> {
     let cvc = match (audience, &stored.cvc) {
-        (Audience::Caller { epochs, now }, Some(cvc))
-            if permit.transform() == Transform::Reveal =>
-        {
-            cvc.open(epochs, permit.tenant().id, &stored.record.id, now)?
+        (Audience::Caller { vault, now }, Some(cvc)) if permit.transform() == Transform::Reveal => {
+            cvc.open(&vault.epochs, permit.tenant().id, &stored.record.id, now)?
         }
-        (Audience::Caller { .. } | Audience::Memory, _) => None,
+        (Audience::Caller { .. } | Audience::Memory { .. }, _) => None,
     };
     let token_type = stored.record.token_type;
     let masked = masked(token_type, &body, permit.transform(), audience)?;
     let mut view = outline(permit.caller(), stored);
-    view.detail = Some(detail(stored, body, (permit.transform(), masked, cvc)));
+    let card = || card::details(body.data.expose(), audience.bins(), permit.tenant().kind);
+    let card = token_type.is_card().then(card).flatten();
+    view.detail = Some(detail(stored, body, card, (permit.transform(), masked, cvc)));
     Ok(view)
 }
 
@@ -100,20 +109,22 @@ fn masked(
 ) -> Result<Option<Masked>, Error> {
     match (transform, audience) {
         (Transform::Redact, _) | (Transform::Reveal, Audience::Caller { .. }) => Ok(None),
-        (Transform::Mask, _) | (Transform::Reveal, Audience::Memory) => mask(token_type, body)
-            .map_err(|_| Error::Internal("a stored mask cannot be evaluated".into())),
+        (Transform::Mask, _) | (Transform::Reveal, Audience::Memory { .. }) => {
+            mask(token_type, body)
+                .map_err(|_| Error::Internal("a stored mask cannot be evaluated".into()))
+        }
     }
 }
 
 fn detail(
     stored: &StoredToken,
     mut body: Body,
+    card: Option<CardDetails>,
     (transform, masked, cvc): (Transform, Option<Masked>, Option<Cvc>),
 ) -> TokenDetail {
     let record = &stored.record;
     let token_type = record.token_type;
     let data = body.data.expose();
-    let card = token_type.is_card().then(|| card::details(data)).flatten();
     let (card, network_token) =
         if token_type == TokenType::NetworkToken { (None, card) } else { (card, None) };
     let bank = (token_type == TokenType::Bank).then(|| bank::details(data)).flatten();

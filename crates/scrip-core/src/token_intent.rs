@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::{
     bank::{self, BankDetails},
+    bin_data::BinData,
     card::{self, CardDetails},
     cvc::{Cvc, CvcRecord},
     error::Error,
@@ -138,13 +139,14 @@ pub struct TokenIntentView {
 }
 
 pub(crate) fn view(
+    bins: &BinData,
     tenant: &Tenant,
     record: &TokenIntentRecord,
     body: IntentBody,
 ) -> TokenIntentView {
     let token_type = record.token_type;
     let data = body.data.expose();
-    let card = token_type.is_card().then(|| card::details(data)).flatten();
+    let card = token_type.is_card().then(|| card::details(data, bins, tenant.kind)).flatten();
     let (card, network_token) =
         if token_type == TokenType::NetworkToken { (None, card) } else { (card, None) };
     TokenIntentView {

@@ -21,6 +21,7 @@ use crate::{
         Where,
         application::{self, ApplicationCommand},
         backup::{self, BackupArguments},
+        bin::{self, BinCommand},
         doctor,
         key::{self, KeyCommand},
         restore::{self, RestoreArguments},
@@ -77,6 +78,9 @@ enum Command {
     /// API keys: create, delete, import.
     #[command(subcommand)]
     Key(KeyCommand),
+    /// BIN data: import, status, remove.
+    #[command(subcommand)]
+    Bin(BinCommand),
     /// What there is, how much of it, and who serves it.
     Status {
         #[command(flatten)]
@@ -208,6 +212,7 @@ fn obey(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::Tenant(command) => tenant::run(&command, environment),
         Command::Application(command) => application::run(&command, environment),
         Command::Key(command) => key::run(&command, environment),
+        Command::Bin(command) => bin::run(&command, environment),
         Command::Status { at } => status::run(&at, environment),
         Command::Doctor { at } => doctor::run(&at, environment),
         Command::Backup(arguments) => backup::run(&arguments, environment),

@@ -37,6 +37,9 @@ pub(crate) struct Status {
     pub(crate) connections: usize,
     /// Writes that wait for the writer.
     pub(crate) queue: u64,
+    /// Of the BIN data it has taken over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bin_rows: Option<u32>,
 }
 
 /// The server that has this data directory open, if one answers.
@@ -72,6 +75,7 @@ impl Control {
             url: url.clone(),
             connections: app.connections.load(Ordering::Relaxed),
             queue: app.vault.store.waiting_writes(),
+            bin_rows: app.vault.bins.imported().map(|it| it.rows()),
         };
         let answering = tokio::spawn(async move {
             loop {

@@ -28,6 +28,10 @@ impl Settings {
         self.storage.data_dir.join("scrip.db")
     }
 
+    pub(crate) fn bin_file(&self) -> PathBuf {
+        self.storage.data_dir.join("bin-data")
+    }
+
     pub(crate) fn root_key_file(&self) -> PathBuf {
         let default = || self.storage.data_dir.join("root.key");
         self.keys.root_key_file.clone().unwrap_or_else(default)
@@ -94,6 +98,7 @@ impl Settings {
             epochs: Arc::new(epochs::open(self)?),
             clock: Arc::new(SteadyClock::start(known, self.clock.start)),
             chance: scrip_seal::fill_random,
+            bins: Arc::default(),
         })
     }
 
@@ -141,6 +146,7 @@ fn vault(store: SqliteStore) -> Vault {
     Vault {
         store: Arc::new(store),
         epochs: Arc::new(EpochKeys::in_memory(epochs::EPOCH)),
+        bins: Arc::default(),
         clock: Arc::new(SystemClock),
         chance: scrip_seal::fill_random,
     }

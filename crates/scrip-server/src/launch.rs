@@ -18,6 +18,7 @@ use tokio::{
 
 use crate::{
     app::{App, Limits},
+    bin_file,
     config::{Deprecated, Environment, Server, Settings, Switch, Tls},
     control::Control,
     process::{self, Memory},
@@ -99,6 +100,9 @@ async fn run(
     app.switched_off = switched_off(&settings.deprecated);
     let app = Arc::new(app);
     reload_certificates(tls.as_ref(), &settings.tls)?;
+    // Before anybody is served, and from then on whenever an import replaces the file.
+    let seen = bin_file::look(&settings.bin_file(), &app.vault.bins, None);
+    tokio::spawn(bin_file::follow(settings.bin_file(), Arc::clone(&app.vault.bins), seen));
     let folder = &settings.storage.data_dir;
     let control = Control::start(folder, Arc::clone(&app), url.clone());
     if let Err(error) = &control {

@@ -4,6 +4,7 @@
 
 pub mod app;
 mod background;
+mod bin_file;
 pub mod cli;
 pub mod clock;
 mod config;

@@ -3,6 +3,7 @@
 
 pub(crate) mod application;
 pub(crate) mod backup;
+pub(crate) mod bin;
 pub(crate) mod doctor;
 pub(crate) mod key;
 pub(crate) mod progress;

@@ -3,6 +3,7 @@
 pub(crate) mod access;
 pub(crate) mod answer;
 pub(crate) mod application;
+pub(crate) mod card;
 pub(crate) mod connection_formula;
 pub(crate) mod detokenize;
 pub(crate) mod fields;

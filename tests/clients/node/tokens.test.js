@@ -22,6 +22,27 @@ after(async () => {
   assert.equal(await vault.stop(), 0);
 });
 
+test("card details", async () => {
+  const { card } = await privately.tokens.create({ type: "card", data: CARD });
+  assert.deepEqual(card, {
+    bin: "42424242",
+    last4: "4242",
+    expirationMonth: 12,
+    expirationYear: 2030,
+    brand: "visa",
+    funding: "credit",
+    issuerCountry: { alpha2: "US", name: "United States", numeric: "840" },
+  });
+  const french = (await privately.tokens.create({ type: "card_number", data: "4150580996517927" })).card;
+  assert.equal(french.authentication, "sca_required");
+  assert.equal(french.issuerCountry.alpha2, "FR");
+  assert.deepEqual(french.additional, [
+    { brand: "cartes-bancaires", funding: "credit", authentication: "sca_required" },
+  ]);
+  const token = await privately.tokens.create({ type: "network_token", data: { number: "378282246310005" } });
+  assert.equal(token.networkToken.brand, "american-express");
+});
+
 test("create, get, update, delete", async () => {
   const token = await privately.tokens.create({
     type: "card",

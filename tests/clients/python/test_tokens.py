@@ -4,6 +4,7 @@ import uuid
 from datetime import datetime, timezone
 
 import pytest
+from basis_theory import AdditionalCardDetails, CardIssuerCountry
 from basis_theory.core.api_error import ApiError
 from basis_theory.core.request_options import RequestOptions
 from basis_theory.errors import (
@@ -34,6 +35,7 @@ def test_create_get_update_delete(vault, private):
     assert token.data == CARD
     assert token.card.bin == "42424242"
     assert token.card.last4 == "4242"
+    assert (token.card.expiration_month, token.card.expiration_year) == (12, 2030)
     assert token.metadata == {"customer": "7"}
     assert token.containers == ["/pci/high/"]
     assert token.expires_at == datetime(2090, 8, 27, 2, 23, 57, tzinfo=timezone.utc)
@@ -52,6 +54,24 @@ def test_create_get_update_delete(vault, private):
     assert private.tokens.delete(token.id) is None
     with pytest.raises(NotFoundError):
         private.tokens.get(token.id)
+
+
+def test_card_details(private):
+    plain = private.tokens.create(type="card", data=CARD).card
+    assert (plain.brand, plain.funding, plain.authentication) == ("visa", "credit", None)
+    assert plain.issuer_country == CardIssuerCountry(alpha2="US", name="United States", numeric="840")
+    assert plain.additional is None
+
+    french = private.tokens.create(type="card_number", data="4150580996517927").card
+    assert (french.brand, french.authentication) == ("visa", "sca_required")
+    assert french.issuer_country.alpha2 == "FR"
+    second = AdditionalCardDetails(brand="cartes-bancaires", funding="credit", authentication="sca_required")
+    assert french.additional == [second]
+
+    token = private.tokens.create(type="network_token", data={"number": "378282246310005"})
+    assert (token.network_token.brand, token.network_token.bin) == ("american-express", "378282")
+    unknown = private.tokens.create(type="card", data={"number": "0000000000000000"}).card
+    assert (unknown.brand, unknown.funding, unknown.bin) == (None, None, "00000000")
 
 
 def test_repeat_with_an_idempotency_key(private):

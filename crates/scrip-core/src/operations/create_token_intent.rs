@@ -54,7 +54,7 @@ pub async fn create_token_intent(
         let ends = now.after(tenant.quotas.cvc_retention());
         it.seal_in(&vault.epochs, &cvc_place(tenant.id, record.id, ends), ends)
     });
-    let seen = view(tenant, &record, body);
+    let seen = view(&vault.bins, tenant, &record, body);
     let needs = Needs::Permission(Permission::TokenIntentCreate);
     let answer = remember
         .as_ref()

@@ -12,6 +12,7 @@ use crate::{
     compiled::Draw,
     container::Containers,
     cvc::CvcRecord,
+    enrichment,
     error::{Error, FieldError},
     id::{TokenId, TokenIntentId},
     operations::{check_count, give_way},
@@ -62,7 +63,8 @@ pub async fn detokenize(
         let Some(stored) = stored else { continue };
         let view = view(vault, caller, &stored, now)?;
         let shown = if kind == ReferenceKind::Token {
-            Seen::Whole((wholes.token)(view))
+            let enrichments = enrichment::of(&view, &vault.bins);
+            Seen::Whole(with_enrichments((wholes.token)(view), enrichments))
         } else {
             Seen::Data(data(view))
         };
@@ -138,7 +140,7 @@ async fn intent(
             Some(with_cvc(opened.data.duplicate(), cvc))
         }
     };
-    let view = token_intent::view(tenant, &record, opened);
+    let view = token_intent::view(&vault.bins, tenant, &record, opened);
     Ok(Some(whole(&view, data)))
 }
 
@@ -149,7 +151,15 @@ fn view(
     now: Timestamp,
 ) -> Result<TokenView, Error> {
     let permit = caller.permit(Permission::TokenRead, &stored.record)?;
-    reveal(&permit, stored, Audience::Caller { epochs: &vault.epochs, now })
+    reveal(&permit, stored, Audience::Caller { vault, now })
+}
+
+/// What is known of its card besides, under a name that no answer has.
+fn with_enrichments(mut whole: Plain, enrichments: Option<Value>) -> Plain {
+    if let (Some(known), Some(object)) = (enrichments, whole.expose_mut().as_object_mut()) {
+        object.insert("enrichments".to_owned(), known);
+    }
+    whole
 }
 
 /// Where the transform leaves nothing of the data, it is null.

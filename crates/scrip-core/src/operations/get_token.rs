@@ -17,5 +17,5 @@ pub async fn get_token(vault: &Vault, caller: &Caller, id: &TokenId) -> Result<T
     let inquiry = caller.inquire(Permission::TokenRead)?;
     let stored = vault.store.find_token(inquiry, id, now).await?.ok_or(Error::NotFound)?;
     let permit = caller.permit(Permission::TokenRead, &stored.record)?;
-    reveal(&permit, &stored, Audience::Caller { epochs: &vault.epochs, now })
+    reveal(&permit, &stored, Audience::Caller { vault, now })
 }

@@ -20,5 +20,5 @@ pub async fn get_token_intent(
     let found = vault.store.find_token_intent(inquiry, id, vault.clock.latest()).await?;
     let record = found.ok_or(Error::NotFound)?.record;
     let body = IntentBody::open(caller.tenant(), &record)?;
-    Ok(view(caller.tenant(), &record, body))
+    Ok(view(&vault.bins, caller.tenant(), &record, body))
 }

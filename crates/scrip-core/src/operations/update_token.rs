@@ -1,5 +1,7 @@
 //! Update Token: read, patch, write back if nobody else did in between.
 
+use std::sync::Arc;
+
 use crate::{
     Vault,
     answer::{Answering, Remember},
@@ -35,12 +37,13 @@ pub async fn update_token(
         let change = Change::new(vault, caller, stored, &patch, now)?;
         // Two permits: one to write with, one to show the result by, after a move perhaps.
         let shown_by = change.shown_by(caller, permit.transform())?;
-        let render = remember.as_ref().map(|it| render(&change, &shown_by, it, now)).transpose()?;
+        let render =
+            remember.as_ref().map(|it| render(vault, (&change, &shown_by), it, now)).transpose()?;
         let audit = AuditRecord::new(Operation::UpdateToken, caller, now);
         let write = change.write((permit, None), looked_for(caller, &change, &patch), audit);
         let batch = TokenBatch { writes: vec![write], render };
         let inquiry = caller.inquire(Permission::TokenUpdate)?;
-        let audience = Audience::Caller { epochs: &vault.epochs, now: latest };
+        let audience = Audience::Caller { vault, now: latest };
         match vault.store.write_tokens(inquiry, batch).await? {
             Batched::Written(outcomes) => match outcomes.as_slice() {
                 [Outcome::Existing(found)] => return found_instead(&shown_by, found, audience),
@@ -71,17 +74,20 @@ fn found_instead(
 /// The answer to remember. What is known beforehand is made beforehand: whoever waits for the
 /// writer should not wait for this.
 fn render(
-    change: &Change,
-    shown_by: &Permit,
+    vault: &Vault,
+    (change, shown_by): (&Change, &Permit),
     remember: &Remember<Written>,
     now: Timestamp,
 ) -> Result<Render, Error> {
     let permit = shown_by.again()?;
-    let updated = change.written(shown_by, None, Audience::Memory)?;
+    let updated = change.written(shown_by, None, Audience::Memory { bins: &vault.bins })?;
     let (render, digest) = (remember.render.clone(), remember.claim.digest);
+    let bins = Arc::clone(&vault.bins);
     Ok(Box::new(move |outcomes| {
         let written = match outcomes {
-            [Outcome::Existing(found)] => found_instead(&permit, found, Audience::Memory).ok()?,
+            [Outcome::Existing(found)] => {
+                found_instead(&permit, found, Audience::Memory { bins: &bins }).ok()?
+            }
             _ => updated,
         };
         let rendered = render(&written);

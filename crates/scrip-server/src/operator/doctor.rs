@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::{
+    bin_file,
     clock::SystemClock,
     config::{Environment, EpochKeysAt, LockMemory, Settings},
     control,
@@ -57,6 +58,7 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
     findings.extend(files(&settings));
     findings.push(disk(&settings.storage.data_dir));
     findings.push(swap(&settings));
+    findings.push(bin_data(&settings));
     findings.extend(transport(&settings));
     match settings.open_vault_beside() {
         Ok(vault) => findings.extend(runtime()?.block_on(inside(&settings, &vault))),
@@ -73,6 +75,14 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
         bail!("{broken} of {} checks found something wrong", findings.len());
     }
     Ok(())
+}
+
+fn bin_data(settings: &Settings) -> Finding {
+    match bin_file::read(&settings.bin_file()) {
+        Ok(None) => good("BIN data", "none was imported; the built-in ranges are in force"),
+        Ok(Some(it)) => good("BIN data", format!("{} rows", it.rows())),
+        Err(error) => bad("BIN data", format!("{error:#}; import it again")),
+    }
 }
 
 fn report(findings: &[Finding]) -> Said {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use scrip_core::{
     answer::Rendered,
     bank::BankDetails,
-    card::CardDetails,
     container::Containers,
     error::FieldError,
     plain::Plain,
@@ -20,6 +19,7 @@ use crate::{
     http::problem::Problem,
     wire::{
         answer,
+        card::{CardBody, card},
         fields::{Field, Fields},
     },
 };
@@ -135,16 +135,6 @@ struct DetailBody<'a> {
 }
 
 #[derive(Serialize)]
-pub(crate) struct CardBody<'a> {
-    bin: &'a str,
-    last4: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expiration_month: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expiration_year: Option<u64>,
-}
-
-#[derive(Serialize)]
 pub(crate) struct BankBody<'a> {
     routing_number: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -203,15 +193,6 @@ fn render(status: u16, token: &TokenView, extras: Option<ExtrasBody>) -> Rendere
         extras,
     };
     Rendered::of_token(status, answer::render(status, &body).body)
-}
-
-pub(crate) fn card(details: &CardDetails) -> CardBody<'_> {
-    CardBody {
-        bin: &details.bin,
-        last4: &details.last4,
-        expiration_month: details.expiration_month,
-        expiration_year: details.expiration_year,
-    }
 }
 
 pub(crate) fn bank(details: &BankDetails) -> BankBody<'_> {

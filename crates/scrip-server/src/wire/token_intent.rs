@@ -13,8 +13,9 @@ use crate::{
     http::problem::Problem,
     wire::{
         answer::render,
+        card::{CardBody, card},
         fields::{Field, Fields},
-        token::{BankBody, CardBody, bank, card},
+        token::{BankBody, bank},
     },
 };
 

@@ -45,7 +45,8 @@ fn a_card_with_every_attribute() {
     assert_eq!(token["expires_at"], "2090-08-27T02:23:57+00:00");
     assert_eq!(token["_extras"], json!({"deduplicated": false}));
     let last4 = &number[12..];
-    let details = json!({"bin": &number[..8], "last4": last4, "expiration_month": 7, "expiration_year": 2031});
+    let details = json!({"bin": &number[..8], "last4": last4, "expiration_month": 7,
+        "expiration_year": 2031, "brand": "visa"});
     assert_eq!(token["card"], details);
     assert!(token["fingerprint"].as_str().unwrap().len() > 40);
     assert!(token["created_at"].as_str().unwrap().ends_with("+00:00"));

@@ -209,3 +209,21 @@ fn the_idempotency_key_is_passed_over() {
     let long = SHARED.ask("POST", "/detokenize").key(&keys.private).once(&"x".repeat(300));
     long.json(&json!(1)).send().is(200);
 }
+
+/// What is known of a card by its first digits is there for expressions about the whole token. The
+/// sandbox cards of a test tenant are always known.
+#[test]
+fn whole_tokens_of_cards_are_enriched() {
+    let made = SHARED.created(&ACME.private, &card("4242424242424242"));
+    let id = text(&made, "id");
+    let ask = |path: &str| {
+        let body = json!({"it": format!("{{{{ token: {id} | json: '$.{path}' }}}}")});
+        SHARED.post(&ACME.private, "/detokenize", &body).is(200)["it"].clone()
+    };
+    assert_eq!(
+        ask("enrichments.card_details"),
+        json!({"bin": made["card"]["bin"], "last4": "4242"})
+    );
+    assert_eq!(ask("enrichments.bin_details.card_brand"), made["card"]["brand"]);
+    assert_eq!(ask("card.brand"), "visa");
+}

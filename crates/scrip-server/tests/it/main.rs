@@ -13,6 +13,7 @@ mod api_keys;
 mod applications;
 mod authority;
 mod calls;
+mod card_details;
 mod coverage;
 mod create_token;
 mod deduplication;

@@ -104,6 +104,7 @@ impl Server {
         let vault = Vault {
             store: Arc::new(SqliteStore::open(&folder.path().join("scrip.db")).unwrap()),
             epochs: Arc::new(EpochKeys::in_memory(Duration::from_secs(900))),
+            bins: Arc::default(),
             clock: Arc::<MovedClock>::clone(&clock),
             chance: scrip_seal::fill_random,
         };
@@ -125,7 +126,11 @@ impl Server {
     }
 
     pub(crate) fn tenant(&self, settings: Settings) -> Keys {
-        let tenant = self.bare_tenant(settings);
+        self.tenant_of(TenantKind::Test, settings)
+    }
+
+    pub(crate) fn tenant_of(&self, kind: TenantKind, settings: Settings) -> Keys {
+        let tenant = self.bare_tenant(kind, settings);
         let held_by =
             |kind| Permission::ALL.iter().copied().filter(move |it| it.kinds().contains(&kind));
         let all: Vec<_> = held_by(ApplicationKind::Private).collect();
@@ -137,10 +142,10 @@ impl Server {
         Keys { tenant, private, public, management }
     }
 
-    fn bare_tenant(&self, settings: Settings) -> Arc<Tenant> {
+    fn bare_tenant(&self, kind: TenantKind, settings: Settings) -> Arc<Tenant> {
         let (vault, name) = (&self.app.vault, Name::parse("test").unwrap());
         self.runtime.block_on(async {
-            let tenant = create_tenant(vault, &*self.root, name, TenantKind::Test, settings);
+            let tenant = create_tenant(vault, &*self.root, name, kind, settings);
             let id = tenant.await.unwrap();
             self.app.reload().await.unwrap();
             Arc::clone(self.app.directory.load().as_ref().unwrap().tenant(id).unwrap())

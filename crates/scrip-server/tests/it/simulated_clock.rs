@@ -137,6 +137,7 @@ async fn open(file: &Path, machine: &Arc<Mutex<Machine>>) -> Vault {
         epochs: Arc::new(EpochKeys::in_memory(EPOCH)),
         clock: Arc::new(clock),
         chance: scrip_seal::fill_random,
+        bins: Arc::default(),
     }
 }
 

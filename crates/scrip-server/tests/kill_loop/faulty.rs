@@ -63,6 +63,7 @@ pub(crate) fn run(fault: Fault, data: &Path) {
         let vault = Vault {
             store: Arc::new(Faulty { inner: Arc::new(inner), fault }),
             epochs: Arc::new(EpochKeys::in_memory(Duration::from_secs(900))),
+            bins: Arc::default(),
             clock: Arc::new(SystemClock),
             chance: scrip_seal::fill_random,
         };

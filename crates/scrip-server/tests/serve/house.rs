@@ -6,7 +6,7 @@ use std::{
     net::SocketAddr,
     path::PathBuf,
     process::{Child, ChildStdout, Command, Output, Stdio},
-    thread::sleep,
+    thread::{JoinHandle, sleep, spawn},
     time::Duration,
 };
 
@@ -71,10 +71,15 @@ impl House {
         let mut command = self.command(arguments);
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+        // Read beside it: a pipe holds only so much, and it would wait for somebody to read.
+        let stdout = read_beside(child.stdout.take().expect("it was piped"));
+        let stderr = read_beside(child.stderr.take().expect("it was piped"));
         if wait(&mut child, Duration::from_secs(20)).is_none() {
             drop(child.kill());
         }
-        child.wait_with_output().expect("it ran")
+        let status = child.wait().expect("it ran");
+        let whole = |it: JoinHandle<Vec<u8>>| it.join().expect("its output can be read");
+        Output { status, stdout: whole(stdout), stderr: whole(stderr) }
     }
 
     /// A run that must fail, and what it says.
@@ -168,4 +173,12 @@ impl Drop for Running {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+fn read_beside(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).expect("its output can be read");
+        bytes
+    })
 }

@@ -9,6 +9,7 @@
 mod backup;
 #[cfg(target_os = "linux")]
 mod backup_killed;
+mod bin;
 #[path = "../support/cards.rs"]
 mod cards;
 #[path = "../support/client.rs"]

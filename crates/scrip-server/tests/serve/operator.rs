@@ -16,14 +16,14 @@ use crate::house::{House, Running};
 
 /// What a command says with `--json`.
 #[track_caller]
-fn json(house: &House, arguments: &[&str]) -> Value {
+pub(crate) fn json(house: &House, arguments: &[&str]) -> Value {
     let output = house.run(&[arguments, &["--json"]].concat());
     assert!(output.status.success(), "{output:?}");
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
 #[track_caller]
-fn text(house: &House, arguments: &[&str]) -> String {
+pub(crate) fn text(house: &House, arguments: &[&str]) -> String {
     let output = house.run(arguments);
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).expect("text")
@@ -58,7 +58,7 @@ fn status(server: &Running, path: &str, key: &str) -> u16 {
     asked.expect("an answer").status().as_u16()
 }
 
-fn opened(house: &House) -> Running {
+pub(crate) fn opened(house: &House) -> Running {
     let server = house.serve();
     house.logged("the vault is open");
     server

@@ -9,7 +9,13 @@ use std::{
 };
 
 use rusqlite::{Connection, types::Value};
-use scrip_core::store::{Deduplicate, StoreError, StoredToken, TokenRecord};
+use scrip_core::{
+    audit::Operation,
+    id::TokenIntentId,
+    store::{Beside, Deduplicate, StoreError, StoredToken, TokenRecord},
+    token_intent::{StoredTokenIntent, TokenIntentRecord},
+    token_type::TokenType,
+};
 use scrip_seal::Sealed;
 use scrip_store::sqlite::backup::{Copied, LEFT_OUT, Portion, copy_database, examine, upgrade};
 
@@ -69,6 +75,21 @@ async fn lived_in() -> Desk {
     };
     let insert = desk.insertion(coded, Deduplicate::No);
     desk.insert_token(insert).await.unwrap();
+    let intent = StoredTokenIntent {
+        record: TokenIntentRecord {
+            id: TokenIntentId(uuid::Uuid::from_bytes([5; 16])),
+            token_type: TokenType::Card,
+            fingerprint: None,
+            created_by: record("x-1").created_by,
+            created_at: desk.now(),
+            expires_at: desk.now().after(Duration::from_secs(60)),
+            body: Sealed::from_stored(b"an intent".to_vec()),
+        },
+        cvc: Some(code("a code, sealed")),
+    };
+    let audit = desk.audit(Operation::CreateTokenIntent);
+    let written = Beside { audit, entity: "intent".to_owned(), answer: None };
+    desk.store().insert_token_intent(desk.inquiry(), intent, written).await.unwrap();
     let first = record("id-1");
     desk.update(desk.change(revised(&first), Deduplicate::No)).await;
     let gone = Sealed::from_stored(b"the body of a token that was deleted".to_vec());

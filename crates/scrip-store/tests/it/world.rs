@@ -169,7 +169,8 @@ pub(crate) fn vault_on(store: Arc<dyn Store>) -> (Vault, Arc<StoppedClock>) {
     let clock = Arc::new(StoppedClock(AtomicI64::new(START.unix_ms)));
     let vaults_clock: Arc<dyn Clock> = Arc::<StoppedClock>::clone(&clock);
     let epochs = Arc::new(epochs());
-    (Vault { store, epochs, clock: vaults_clock, chance: fill_random }, clock)
+    let bins = Arc::default();
+    (Vault { store, epochs, bins, clock: vaults_clock, chance: fill_random }, clock)
 }
 
 fn epochs() -> EpochKeys {

@@ -1,0 +1,110 @@
+//! How lists spell brands and kinds of funding.
+
+use scrip_core::bin_data::{Brand, Funding};
+
+/// Nothing when it is not one of the brands that a card can have.
+pub(super) fn brand(text: &str) -> Option<Brand> {
+    let plain = plain(text);
+    let known = BRANDS.iter().find(|(name, _)| *name == plain).map(|(_, brand)| *brand);
+    // Products go by the name of the scheme: Visa Electron, Mastercard World.
+    let product = || {
+        let schemes = [("visa", Brand::Visa), ("mastercard", Brand::Mastercard)];
+        schemes.into_iter().find(|(name, _)| plain.starts_with(name)).map(|(_, brand)| brand)
+    };
+    known.or_else(product)
+}
+
+/// Also of those that only stand beside another; by the exact name.
+pub(super) fn additional(text: &str) -> Option<Brand> {
+    Brand::parse(&text.to_ascii_lowercase())
+}
+
+pub(super) fn funding(text: &str) -> Option<Funding> {
+    match plain(text).as_str() {
+        "credit" | "creditcard" | "charge" | "chargecard" => Some(Funding::Credit),
+        "debit" | "debitcard" => Some(Funding::Debit),
+        "prepaid" | "prepaidcard" | "prepaiddebit" | "debitprepaid" => Some(Funding::Prepaid),
+        _ => None,
+    }
+}
+
+/// In a column of its own.
+pub(super) fn is_yes(text: &str) -> bool {
+    matches!(plain(text).as_str(), "yes" | "y" | "true" | "t" | "1")
+}
+
+/// Letters and digits, small: `Master Card`, `MASTERCARD` and `master-card` are one.
+pub(super) fn plain(text: &str) -> String {
+    let kept = text.chars().filter(char::is_ascii_alphanumeric);
+    kept.map(|it| it.to_ascii_lowercase()).collect()
+}
+
+const BRANDS: &[(&str, Brand)] = &[
+    ("americanexpress", Brand::AmericanExpress),
+    ("amex", Brand::AmericanExpress),
+    ("dinersclub", Brand::DinersClub),
+    ("dinersclubinternational", Brand::DinersClub),
+    ("diners", Brand::DinersClub),
+    ("discover", Brand::Discover),
+    ("discovercard", Brand::Discover),
+    ("discovernetwork", Brand::Discover),
+    ("ebt", Brand::Ebt),
+    ("elo", Brand::Elo),
+    ("hipercard", Brand::Hipercard),
+    ("hiper", Brand::Hipercard),
+    ("jcb", Brand::Jcb),
+    ("mc", Brand::Mastercard),
+    ("maestro", Brand::Mastercard),
+    ("cirrus", Brand::Mastercard),
+    ("mir", Brand::Mir),
+    ("nspkmir", Brand::Mir),
+    ("privatelabel", Brand::PrivateLabel),
+    ("privatelabelcard", Brand::PrivateLabel),
+    ("proprietary", Brand::Proprietary),
+    ("unionpay", Brand::Unionpay),
+    ("chinaunionpay", Brand::Unionpay),
+    ("cup", Brand::Unionpay),
+    ("upi", Brand::Unionpay),
+    ("vpay", Brand::Visa),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn brands_as_lists_spell_them() {
+        for (text, expected) in [
+            ("VISA", Some(Brand::Visa)),
+            ("Visa Electron", Some(Brand::Visa)),
+            ("MASTER CARD", Some(Brand::Mastercard)),
+            ("MAESTRO", Some(Brand::Mastercard)),
+            ("CHINA UNION PAY", Some(Brand::Unionpay)),
+            ("DINERS CLUB INTERNATIONAL", Some(Brand::DinersClub)),
+            ("PRIVATE LABEL", Some(Brand::PrivateLabel)),
+            ("RUPAY", None),
+            ("", None),
+        ] {
+            assert_eq!(brand(text), expected, "{text}");
+        }
+        for it in Brand::ALL.iter().filter(|it| it.is_primary()) {
+            assert_eq!(brand(it.as_str()), Some(*it));
+        }
+        assert_eq!(additional("Rupay"), Some(Brand::Rupay));
+    }
+
+    #[test]
+    fn funding_as_lists_spell_it() {
+        for (text, expected) in [
+            ("CREDIT", Some(Funding::Credit)),
+            ("CHARGE CARD", Some(Funding::Credit)),
+            ("debit", Some(Funding::Debit)),
+            ("Prepaid", Some(Funding::Prepaid)),
+            ("", None),
+            ("GIFT", None),
+        ] {
+            assert_eq!(funding(text), expected, "{text}");
+        }
+        assert!(is_yes("Yes") && is_yes("TRUE") && !is_yes("No") && !is_yes(""));
+    }
+}
