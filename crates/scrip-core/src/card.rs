@@ -211,12 +211,13 @@ mod tests {
         };
         assert_eq!(bin("4242424242424242"), "42424242");
         assert_eq!(bin("378282246310005"), "378282");
-        let row = |prefix: &str| {
-            let bin_digits = Some(BinDigits::of_len(prefix.len()));
+        let row = |(prefix, digits): (&str, usize)| {
+            let bin_digits = Some(BinDigits::of_len(digits));
             let facts = Facts { brand: Some(Brand::Visa), bin_digits, ..Facts::default() };
             Row { range: Block::of_prefix(prefix).unwrap(), facts }
         };
-        let rows = ["424242", "4111111", "51051051", "37828224", "4"].map(row);
+        let rows =
+            [("424242", 6), ("4111111", 7), ("51051051", 8), ("378282", 8), ("4", 1)].map(row);
         bins.replace(Some(BinTable::build(rows.to_vec())));
         assert_eq!(bin("4242424242424242"), "424242");
         assert_eq!(bin("4111111111111111"), "4111111");

@@ -16,9 +16,14 @@ impl Country {
     /// By any of the three codes, whatever its case.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
+        // The usual one, by halves.
+        if let Ok(&[first, second]) = <&[u8; 2]>::try_from(text.as_bytes()) {
+            let code = [first.to_ascii_uppercase(), second.to_ascii_uppercase()];
+            let found = COUNTRIES.binary_search_by(|it| it.alpha2.as_bytes().cmp(&code)).ok()?;
+            return COUNTRIES.get(found).map(Self);
+        }
         let is = |code: &str| code.eq_ignore_ascii_case(text);
-        let found = |it: &&Entry| is(it.alpha2) || is(it.alpha3) || is(it.numeric);
-        COUNTRIES.iter().find(found).map(Self)
+        COUNTRIES.iter().find(|it| is(it.alpha3) || is(it.numeric)).map(Self)
     }
 
     #[must_use]
