@@ -142,7 +142,7 @@ fn idempotency_key() -> Value {
         "description": "A text that the client never uses again, such as a UUID. For 24 hours, a \
             request of the same application with the same key is given the first one's answer, \
             whatever it asks for, if that succeeded; while the first is in flight, 409.",
-        "schema": {"type": "string", "format": "idempotency-key", "minLength": 1, "maxLength": 256},
+        "schema": {"type": "string", "minLength": 1, "maxLength": 256},
     })
 }
 

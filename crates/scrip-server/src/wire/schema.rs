@@ -165,6 +165,10 @@ fn object(
 
 /// Digits and nothing else.
 pub(crate) fn digits(least: usize, most: usize) -> Schema {
-    let times = if least == most { format!("{{{least}}}") } else { format!("{{{least},{most}}}") };
-    text().pattern(format!("^[0-9]{times}$"))
+    let (times, about) = if least == most {
+        (format!("{{{least}}}"), format!("{least} digits."))
+    } else {
+        (format!("{{{least},{most}}}"), format!("{least} to {most} digits."))
+    };
+    text().pattern(format!("^[0-9]{times}$")).about(&about)
 }

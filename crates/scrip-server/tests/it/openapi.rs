@@ -196,6 +196,11 @@ fn the_pattern_of_ids_says_what_is_read() {
     ];
     let id = &document()["paths"]["/tokens/{id}"]["get"]["parameters"][0]["schema"]["pattern"];
     same(id, &ids, |it| TokenId::parse(it).is_ok());
+    // A new token's may be computed.
+    let expressions = ["{{ data }}", "a{{b", "{% if a %}", "{ {"];
+    let new: Vec<_> = ids.iter().chain(&expressions).copied().collect();
+    let reads = |it: &str| TokenId::parse(it).is_ok() || it.contains("{{") || it.contains("{%");
+    same(&attribute("NewToken", "id")["pattern"], &new, reads);
 }
 
 #[test]

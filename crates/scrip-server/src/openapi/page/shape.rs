@@ -19,43 +19,55 @@ pub(super) fn shape(schema: &Value) -> String {
         let values: Vec<_> = list(schema, "enum").map(value).collect();
         return if values.is_empty() { "nothing".to_owned() } else { values.join(" ") };
     }
-    let one = |kind: &str| match kind {
-        "array" => format!("list of {}", schema.get("items").map_or("anything".to_owned(), shape)),
+    match schema.get("type") {
+        None => "anything".to_owned(),
+        Some(Value::String(kind)) => one(schema, kind),
+        Some(_) => {
+            let kinds = list(schema, "type").filter_map(Value::as_str);
+            kinds.map(|it| one(schema, it)).collect::<Vec<_>>().join(" or ")
+        }
+    }
+}
+
+fn one(schema: &Value, kind: &str) -> String {
+    let within = |said: &str, least: &str, most: &str, unit: &str| {
+        let bounds = bounds(schema.get(least), schema.get(most), unit);
+        let said = [escape(said), bounds].into_iter().filter(|it| !it.is_empty());
+        let said = said.collect::<Vec<_>>().join(", ");
+        if said.is_empty() { said } else { format!(" ({said})") }
+    };
+    match kind {
+        "array" => {
+            let entry = schema.get("items").map_or("anything".to_owned(), shape);
+            format!("list{} of {entry}", within("", "minItems", "maxItems", " entries"))
+        }
         "object" => match schema.get("additionalProperties").filter(|it| it.is_object()) {
             Some(value) => format!("map to {}", shape(value)),
             None => "object".to_owned(),
         },
-        "string" => match text(schema, "format") {
-            "" => "text".to_owned(),
-            format => format!("text ({})", escape(format)),
-        },
-        "integer" => "whole number".to_owned(),
+        "string" => {
+            let format = text(schema, "format");
+            format!("text{}", within(format, "minLength", "maxLength", " characters"))
+        }
+        "integer" => format!("whole number{}", within("", "minimum", "maximum", "")),
         other => escape(other),
-    };
-    let kinds: Vec<_> = match schema.get("type") {
-        None => return "anything".to_owned(),
-        Some(Value::String(kind)) => vec![one(kind)],
-        Some(_) => list(schema, "type").filter_map(Value::as_str).map(one).collect(),
-    };
-    format!("{}{}", kinds.join(" or "), bounds(schema))
+    }
 }
 
-fn bounds(schema: &Value) -> String {
-    let from_to = |least: &str, most: &str, unit: &str| {
-        let (least, most) = (schema.get(least), schema.get(most));
-        match (least.filter(|it| **it != 0), most) {
-            (None, None) => String::new(),
-            (Some(least), None) => format!(", from {least}{unit}"),
-            (None, Some(most)) => format!(", at most {most}{unit}"),
-            (Some(least), Some(most)) => format!(", {least} to {most}{unit}"),
-        }
-    };
-    [
-        from_to("minLength", "maxLength", " characters"),
-        from_to("minItems", "maxItems", " entries"),
-        from_to("minimum", "maximum", ""),
-    ]
-    .concat()
+fn bounds(least: Option<&Value>, most: Option<&Value>, unit: &str) -> String {
+    match (least.filter(|it| **it != 0), most) {
+        (None, None) => String::new(),
+        (Some(least), None) => format!("from {least}{unit}"),
+        (None, Some(most)) => format!("at most {most}{unit}"),
+        (Some(least), Some(most)) => format!("{least} to {most}{unit}"),
+    }
+}
+
+/// What can have nothing in it is there only to refuse.
+fn is_told(schema: &Value) -> bool {
+    let entries = schema.get("maxItems").is_none_or(|it| *it != 0);
+    let values = list(schema, "enum").any(|it| !it.is_null());
+    entries && (values || schema.get("enum").is_none())
 }
 
 /// A table of what an object has, and of the objects in it; nothing for what is no object.
@@ -75,7 +87,8 @@ pub(super) fn attributes(schema: &Value) -> String {
         )
     };
     let properties = schema.get("properties").and_then(Value::as_object);
-    let rows: String = properties.into_iter().flatten().map(row).collect();
+    let told = properties.into_iter().flatten().filter(|it| is_told(it.1));
+    let rows: String = told.map(row).collect();
     let table = if rows.is_empty() {
         rows
     } else {

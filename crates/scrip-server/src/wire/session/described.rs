@@ -1,5 +1,6 @@
 //! Access sessions, described.
 
+use scrip_core::permission::ApplicationKind;
 use serde_json::{Value, json};
 
 use crate::wire::{
@@ -24,7 +25,9 @@ pub(crate) fn components() -> Vec<(&'static str, Schema)> {
     ]);
     let asked =
         [always("nonce", text()), sometimes("expires_at", expiry().about("Within 24 hours."))];
-    let authorization = request(asked.into_iter().chain(attributes(Holder::Session, None)));
+    let authorization = request(
+        asked.into_iter().chain(attributes(Holder::Session, Some(ApplicationKind::Private))),
+    );
     let lent = json!({"nonce": NONCE, "permissions": ["token:create"]});
     vec![
         ("Session", session.examples([example()])),

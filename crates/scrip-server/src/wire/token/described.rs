@@ -100,14 +100,9 @@ fn year() -> Schema {
     whole().between(1000, 9999)
 }
 
-fn expression() -> Schema {
-    text().with("format", "expression")
-}
-
 /// In the forms that are read. That it lies in the future no schema can say.
 pub(crate) fn expiry() -> Schema {
     text()
-        .with("format", "expiry")
         .pattern(concat!(
             r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?",
             r"([Zz]|[+-][0-9]{2}:[0-9]{2})?$",
@@ -126,8 +121,8 @@ fn common() -> [Attribute; 6] {
             "containers",
             list(container()).sized(1, 16).about("By default those of the type."),
         ),
-        sometimes("search_indexes", list(expression().with("minLength", 1)).with("maxItems", 16)),
-        sometimes("fingerprint_expression", expression()),
+        sometimes("search_indexes", list(text().with("minLength", 1)).with("maxItems", 16)),
+        sometimes("fingerprint_expression", text()),
         sometimes("deduplicate_token", boolean().about("By default as the tenant's setting says.")),
         sometimes("expires_at", expiry()),
         sometimes("metadata", map(text().or_null())),
@@ -135,7 +130,7 @@ fn common() -> [Attribute; 6] {
 }
 
 fn new_token() -> Schema {
-    let id = text().with("format", "token-id").about(
+    let id = text().pattern(format!(r"{ID_PATTERN}|\{{\{{|\{{%")).about(
         "3 to 400 characters, none of `# / \\ + ? [ ] | & = % < > { } ^`; or an expression. A UUID \
          when nothing is said.",
     );
@@ -151,7 +146,10 @@ fn new_token() -> Schema {
         "data": {"number": "4242424242424242", "expiration_month": 12, "expiration_year": 2031, "cvc": "123"},
         "metadata": {"customer": "7"},
     });
-    let open = json!({"type": "token", "data": {"iban": "DE89370400440532013000"}, "search_indexes": ["{{ data.iban }}"]});
+    let open = json!({
+        "type": "token", "data": {"iban": "DE89370400440532013000"}, "containers": ["/bank/"],
+        "deduplicate_token": true,
+    });
     request(others.into_iter().chain(common())).with("oneOf", data_by_type()).examples([card, open])
 }
 
@@ -200,7 +198,10 @@ fn examples(told: Told) -> Vec<Value> {
         (Bank, DetailBody { bank: Some(bank), ..detail(Bank) }, account, None),
     ]
     .into_iter()
-    .map(|(token_type, detail, data, code)| {
+    .map(|(token_type, mut detail, data, code)| {
+        if let (Told::Created, Card) = (told, token_type) {
+            (detail.modified_by, detail.modified_at) = (None, None);
+        }
         let body = TokenBody {
             id: "c06d0789-0a38-40be-b7cc-c28a6f76f1f1",
             tenant_id: "5f8d1a3e-2b07-4f7e-9d0c-6c1b9f4e2a71".to_owned(),
@@ -208,7 +209,7 @@ fn examples(told: Told) -> Vec<Value> {
             fingerprint: Some("CC2XvyoohnqecEq4r3FtXv6MdCx4TbaW1UUTdCCN5MNL".to_owned()),
             containers: vec!["/pci/high/"],
             detail: Some(detail),
-            extras: extras(told),
+            extras: extras(told, token_type),
         };
         let body = with_data(render(200, &body).body, Some(Plain::new(data)), code);
         serde_json::from_str(&body).unwrap_or_default()
@@ -236,12 +237,15 @@ fn detail(token_type: TokenType) -> DetailBody<'static> {
 static METADATA: std::sync::LazyLock<std::collections::BTreeMap<String, String>> =
     std::sync::LazyLock::new(|| [("customer".to_owned(), "7".to_owned())].into());
 
-fn extras(told: Told) -> Option<ExtrasBody> {
-    let behavior = DeduplicationBehavior::ReadExisting.as_str();
-    let there = ExtrasBody { deduplicated: true, deduplication_behavior: Some(behavior) };
+/// The card is new, and the others were there already.
+fn extras(told: Told, token_type: TokenType) -> Option<ExtrasBody> {
+    let deduplicated = token_type != Card;
+    let behavior = deduplicated.then(|| DeduplicationBehavior::ReadExisting.as_str());
+    let extras = ExtrasBody { deduplicated, deduplication_behavior: behavior };
     match told {
-        Told::Found => None,
-        Told::Created | Told::Updated => Some(there),
+        Told::Created => Some(extras),
+        Told::Updated if deduplicated => Some(extras),
+        Told::Updated | Told::Found => None,
     }
 }
 

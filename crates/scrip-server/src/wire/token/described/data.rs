@@ -55,9 +55,10 @@ fn data(token_type: TokenType) -> Schema {
 }
 
 fn card_number(least: usize) -> Schema {
-    digits(least, 19).with("format", "card-number").about("Its Luhn checksum has to hold.")
+    let about = format!("{least} to 19 digits. The Luhn checksum has to hold.");
+    digits(least, 19).with("format", "card-number").about(&about)
 }
 
 fn routing_number() -> Schema {
-    digits(9, 9).with("format", "routing-number").about("Its ABA checksum has to hold.")
+    digits(9, 9).with("format", "routing-number").about("9 digits. The ABA checksum has to hold.")
 }
