@@ -73,7 +73,7 @@ def main():
         _, listed = ask(vault, "GET", "/applications?size=100", end)
         own = [it["id"] for it in listed["data"]]
 
-        failed = run(vault, "each", keys, own, [*examples(20), *SEED])
+        failed = run(vault, "each", keys, own, [*examples(10), *SEED])
         for one in ("private", "management"):
             few = ["--phases", "examples,fuzzing", *examples(5), *SEED]
             failed |= run(vault, one, keys, own, few)
