@@ -47,6 +47,8 @@ def run(vault, asked_by, keys, own, options):
         "SCRIP_ASKED_BY": asked_by,
         "SCRIP_OWN_APPLICATIONS": json.dumps(own),
         "PYTHONPATH": str(HERE),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HYPOTHESIS_STORAGE_DIRECTORY": f"{tempfile.gettempdir()}/scrip-hypothesis",
     }
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", HERE / "schemathesis.toml"]
     command += ["run", vault["url"] + "/openapi.json", "--checks", "all", *options]
