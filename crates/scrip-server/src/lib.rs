@@ -14,6 +14,7 @@ mod dev;
 pub mod http;
 mod init;
 mod launch;
+pub mod openapi;
 mod operator;
 mod patience;
 mod process;

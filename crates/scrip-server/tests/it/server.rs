@@ -34,6 +34,8 @@ use scrip_store::SqliteStore;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, runtime::Runtime};
 
+use crate::contract;
+
 /// The wall clock, moved by hand.
 #[derive(Default)]
 pub(crate) struct MovedClock(AtomicI64);
@@ -289,8 +291,11 @@ impl Ask<'_> {
         asked
     }
 
+    /// Whatever it is, it must be an answer that the document foretells.
+    #[track_caller]
     pub(crate) fn send(self) -> Reply {
         let request = self.request.body(self.body).unwrap();
+        let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
         let response = self.server.agent.run(request).unwrap();
         let status = response.status().as_u16();
         let text = |value: &ureq::http::HeaderValue| value.to_str().unwrap().to_owned();
@@ -300,7 +305,9 @@ impl Ask<'_> {
             .map(|(name, value)| (name.to_string(), text(value)))
             .collect();
         let text = response.into_body().read_to_string().unwrap();
-        Reply { status, headers, text }
+        let reply = Reply { status, headers, text };
+        contract::check(&method, &path, &reply);
+        reply
     }
 }
 
