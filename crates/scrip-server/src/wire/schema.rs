@@ -54,7 +54,7 @@ impl Schema {
             // Anything, or already more than one.
             Some(_) => return Self(Value::Object(object)),
             None if object.is_empty() => return any(),
-            None => return either([Self(Value::Object(object)), Self(json!({"type": "null"}))]),
+            None => return either([Self(Value::Object(object)), null()]),
         };
         if let Some(Value::Array(values)) = object.get_mut("enum") {
             values.push(Value::Null);
@@ -69,6 +69,10 @@ impl Schema {
 
 pub(crate) fn any() -> Schema {
     Schema(json!({}))
+}
+
+pub(crate) fn null() -> Schema {
+    Schema(json!({"type": "null"}))
 }
 
 pub(crate) fn text() -> Schema {

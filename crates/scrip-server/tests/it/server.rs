@@ -294,8 +294,16 @@ impl Ask<'_> {
     /// Whatever it is, it must be an answer that the document foretells.
     #[track_caller]
     pub(crate) fn send(self) -> Reply {
+        let (method, path) = (self.request.method_ref(), self.request.uri_ref());
+        let method = method.map(ToString::to_string).unwrap_or_default();
+        let path = path.map(|it| it.path().to_owned()).unwrap_or_default();
+        self.send_for(&method, &path)
+    }
+
+    /// An idempotency key brings back the answer of the route where it was first used.
+    #[track_caller]
+    pub(crate) fn send_for(self, method: &str, path: &str) -> Reply {
         let request = self.request.body(self.body).unwrap();
-        let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
         let response = self.server.agent.run(request).unwrap();
         let status = response.status().as_u16();
         let text = |value: &ureq::http::HeaderValue| value.to_str().unwrap().to_owned();
@@ -306,7 +314,7 @@ impl Ask<'_> {
             .collect();
         let text = response.into_body().read_to_string().unwrap();
         let reply = Reply { status, headers, text };
-        contract::check(&method, &path, &reply);
+        contract::check(method, path, &reply);
         reply
     }
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::wire::{
     described::{Description, Tag, operation},
-    schema::{Schema, any, either, list, map, named, text},
+    schema::{Schema, any, either, list, map, named, null, text},
 };
 
 pub(crate) fn components() -> Vec<(&'static str, Schema)> {
@@ -22,7 +22,8 @@ pub(crate) fn components() -> Vec<(&'static str, Schema)> {
         named("CreatedToken"),
         map(named("Tokenized")),
         list(named("Tokenized")),
-        text().or_null().about("A token's id, or the null that was there."),
+        text().about("A token's id."),
+        null(),
     ])
     .about(
         "The body, with each token in its place: the token where one was asked for, else its id.",
