@@ -1,5 +1,6 @@
 """What a schema cannot say: keys, checksums, dates to come, and what must not be destroyed."""
 
+import functools
 import json
 import os
 import random
@@ -41,9 +42,20 @@ def before_call(context, case, kwargs):
     once = (case.headers or {}).get("BT-IDEMPOTENCY-KEY")
     if once and len(once) <= 256:
         case.headers["BT-IDEMPOTENCY-KEY"] = str(uuid.uuid4())
-    free = case.operation.definition.raw.get("operationId") in ("tokenize", "detokenize")
-    if case.meta and case.meta.generation.mode.is_positive and isinstance(case.body, dict) and not free:
-        case.body = come_true(dict(case.body))
+    if case.meta and case.meta.generation.mode.is_positive and isinstance(case.body, dict):
+        operation = case.operation.definition.raw["operationId"]
+        if operation == "detokenize":
+            case.body = {"put": random.choice(EXPRESSIONS) % kept_token(), "kept": case.body}
+        elif operation != "tokenize":
+            case.body = come_true(dict(case.body))
+
+
+EXPRESSIONS = ("{{ %s }}", "{{ token: %s | json: '$.type' }}", "last: {{ %s | json: '$.number' | last4 }}")
+
+
+@functools.cache
+def kept_token():
+    return made("/tokens", {"type": "card", "data": {"number": "4242424242424242"}})["id"]
 
 
 def come_true(body):

@@ -61,6 +61,44 @@ fn every_route_is_described() {
     assert_eq!(ids.len(), operations().len(), "an operation id stands twice");
 }
 
+/// Whatever its status, an answer of theirs says so; and nobody else's does.
+#[test]
+fn deprecated_operations_and_no_others_tell_of_it() {
+    let mut deprecated = Vec::new();
+    for (_, _, operation) in operations() {
+        let id = operation["operationId"].as_str().unwrap();
+        let is_deprecated = operation["deprecated"] == true;
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let headers = &resolve(response)["headers"];
+            for name in ["Deprecation", "Sunset", "Link"] {
+                let told = headers.get(name).is_some();
+                assert_eq!(told, is_deprecated, "{id} {status} {name}");
+            }
+        }
+        assert_eq!(operation["responses"].get("410").is_some(), is_deprecated, "{id}");
+        deprecated.extend(is_deprecated.then_some(id));
+    }
+    deprecated.sort_unstable();
+    let known = ["list_tokens_v1", "regenerate_application_key", "search_tokens_v1"];
+    assert_eq!(deprecated, known);
+}
+
+/// What only asks leaves nothing to bring back.
+#[test]
+fn a_question_takes_no_idempotency_key() {
+    let takes = |path: &str| {
+        let parameters = document()["paths"][path]["post"]["parameters"].as_array();
+        let mut references = parameters.into_iter().flatten().map(|it| it["$ref"].as_str());
+        references.any(|it| it == Some("#/components/parameters/IdempotencyKey"))
+    };
+    for path in ["/tokens", "/tokenize", "/token-intents", "/applications/{id}/keys"] {
+        assert!(takes(path), "{path}");
+    }
+    for path in ["/detokenize", "/v2/tokens/search", "/tokens/search", "/sessions"] {
+        assert!(!takes(path), "{path}");
+    }
+}
+
 #[test]
 fn names_in_paths_are_declared() {
     for (path, method, operation) in operations() {
@@ -202,6 +240,11 @@ fn the_pattern_of_ids_says_what_is_read() {
     let new: Vec<_> = ids.iter().chain(&expressions).copied().collect();
     let reads = |it: &str| TokenId::parse(it).is_ok() || it.contains("{{") || it.contains("{%");
     same(&attribute("NewToken", "id")["pattern"], &new, reads);
+    // What the pattern lets through and is the name of an operation.
+    for text in ["search", "Search", "searches"] {
+        let described = meets(attribute("NewToken", "id"), &text.into()).is_ok();
+        assert_eq!(described, TokenId::parse(text).is_ok(), "{text}");
+    }
 }
 
 #[test]

@@ -270,7 +270,7 @@ fn extras(told: Told, token_type: TokenType) -> Option<ExtrasBody> {
 }
 
 fn id() -> Parameter {
-    let id = text().pattern(ID_PATTERN).except("search").about("3 to 400 characters.");
+    let id = text().pattern(ID_PATTERN).about("3 to 400 characters.");
     parameter("id", id, "The token.")
 }
 
