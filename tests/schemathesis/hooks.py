@@ -45,11 +45,14 @@ def before_call(context, case, kwargs):
     if case.meta and case.meta.generation.mode.is_positive and isinstance(case.body, dict):
         operation = case.operation.definition.raw["operationId"]
         if operation == "detokenize":
-            case.body = {"put": random.choice(EXPRESSIONS) % kept_token(), "kept": case.body}
+            told = json.dumps(case.body).replace(EXAMPLE, kept_token())
+            case.body = {"put": random.choice(EXPRESSIONS) % kept_token(), "kept": json.loads(told)}
         elif operation != "tokenize":
             case.body = come_true(dict(case.body))
 
 
+# The token that the document's examples name.
+EXAMPLE = "c06d0789-0a38-40be-b7cc-c28a6f76f1f1"
 EXPRESSIONS = ("{{ %s }}", "{{ token: %s | json: '$.type' }}", "last: {{ %s | json: '$.number' | last4 }}")
 
 
