@@ -185,7 +185,7 @@ pub enum Transform {
 }
 
 impl Transform {
-    const ALL: [Self; 3] = [Self::Redact, Self::Mask, Self::Reveal];
+    pub const ALL: [Self; 3] = [Self::Redact, Self::Mask, Self::Reveal];
 
     #[must_use]
     pub fn as_str(self) -> &'static str {

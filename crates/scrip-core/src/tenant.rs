@@ -62,6 +62,8 @@ pub enum TenantKind {
 }
 
 impl TenantKind {
+    pub const ALL: [Self; 2] = [Self::Test, Self::Production];
+
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -81,7 +83,7 @@ impl TenantKind {
 
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Test, Self::Production].into_iter().find(|it| it.as_str() == text)
+        Self::ALL.into_iter().find(|it| it.as_str() == text)
     }
 }
 
@@ -132,6 +134,8 @@ pub enum DeduplicationBehavior {
 }
 
 impl DeduplicationBehavior {
+    pub const ALL: [Self; 2] = [Self::ReadExisting, Self::UpdateExisting];
+
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -142,7 +146,7 @@ impl DeduplicationBehavior {
 
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::ReadExisting, Self::UpdateExisting].into_iter().find(|it| it.as_str() == text)
+        Self::ALL.into_iter().find(|it| it.as_str() == text)
     }
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod connection_formulas;
 pub(crate) mod cors;
 pub(crate) mod deprecation;
 pub(crate) mod idempotency;
+pub(crate) mod keyless;
 pub(crate) mod permissions;
 pub(crate) mod pipeline;
 pub(crate) mod probes;
@@ -63,6 +64,17 @@ pub(crate) enum BodyKind {
     /// JSON that asks and changes nothing: there is no answer to remember.
     Question,
     MergePatch,
+}
+
+impl BodyKind {
+    /// The one that is read.
+    pub(crate) fn content_type(self) -> Option<&'static str> {
+        match self {
+            Self::None | Self::Unread => Option::None,
+            Self::Json | Self::Question => Some("application/json"),
+            Self::MergePatch => Some("application/merge-patch+json"),
+        }
+    }
 }
 
 use BodyKind::{Json, MergePatch, None, Question, Unread};
@@ -139,7 +151,7 @@ pub fn routes() -> impl Iterator<Item = RouteSummary> {
     })
 }
 
-fn method_name(method: MethodFilter) -> &'static str {
+pub(crate) fn method_name(method: MethodFilter) -> &'static str {
     let known = [
         (MethodFilter::GET, "GET"),
         (MethodFilter::POST, "POST"),
@@ -174,15 +186,12 @@ const fn names(path: &str) -> usize {
 
 /// Paths come without a trailing slash: the pipeline has taken it off.
 pub(crate) fn router(app: &Arc<App>) -> Router {
-    let ready = Arc::clone(app);
-    let mut router = Router::new().route("/healthz", get(probes::healthz)).route(
-        "/readyz",
-        get(move |request: Request| {
-            let app = Arc::clone(&ready);
-            let trace = trace::of(&request);
-            async move { probes::readyz(&app, &trace).await }
-        }),
-    );
+    let mut router = Router::new();
+    for row in keyless::KEYLESS {
+        let app = Arc::clone(app);
+        let handler = move |request: Request| (row.handler)(Arc::clone(&app), trace::of(&request));
+        router = router.route(row.path, get(handler));
+    }
     for row in ROUTES {
         let app = Arc::clone(app);
         let handler = move |request: Request| {

@@ -73,7 +73,7 @@ pub async fn detokenize(
     }
     let mut intents = BTreeMap::new();
     for id in named_intents(detokenization.references()) {
-        if let Some(seen) = intent(vault, caller, id, (wholes.intent, now)).await? {
+        if let Some(seen) = intent(vault, caller, id, (wholes, now)).await? {
             intents.insert(id, seen);
         }
         give_way().await;
@@ -113,7 +113,7 @@ async fn intent(
     vault: &Vault,
     caller: &Caller,
     id: TokenIntentId,
-    (whole, now): (fn(&TokenIntentView, Option<Plain>) -> Plain, Timestamp),
+    (wholes, now): (Wholes, Timestamp),
 ) -> Result<Option<Plain>, Error> {
     let inquiry = caller.inquire(Permission::TokenIntentRead)?;
     let Some(found) = vault.store.find_token_intent(inquiry, id, now).await? else {
@@ -141,7 +141,7 @@ async fn intent(
         }
     };
     let view = token_intent::view(&vault.bins, tenant, &record, opened);
-    Ok(Some(whole(&view, data)))
+    Ok(Some((wholes.intent)(&view, data)))
 }
 
 fn view(

@@ -228,11 +228,7 @@ async fn path_ids(route: &Route, head: &mut Parts) -> (String, String) {
 }
 
 fn check_content_type(body: BodyKind, headers: &HeaderMap) -> Result<(), Problem> {
-    let wanted = match body {
-        BodyKind::None | BodyKind::Unread => return Ok(()),
-        BodyKind::Json | BodyKind::Question => "application/json",
-        BodyKind::MergePatch => "application/merge-patch+json",
-    };
+    let Some(wanted) = body.content_type() else { return Ok(()) };
     let given = single(headers, CONTENT_TYPE.as_str(), "Content-Type")?;
     let given = given.and_then(|it| it.to_str().ok()).and_then(|it| it.split(';').next());
     if given.is_some_and(|it| it.trim().eq_ignore_ascii_case(wanted)) {

@@ -1,5 +1,7 @@
 //! Permissions and rules on the wire.
 
+pub(crate) mod described;
+
 use scrip_core::{
     access::{AccessPolicy, AccessRule, Condition, RULES_MAX, Reach},
     container::Container,

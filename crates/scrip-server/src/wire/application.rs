@@ -1,5 +1,7 @@
 //! Applications and their keys on the wire.
 
+pub(crate) mod described;
+
 use scrip_core::{
     access::AccessPolicy,
     answer::Rendered,

@@ -1,5 +1,7 @@
 //! Card details on the wire, for whatever is made of a card.
 
+pub(crate) mod described;
+
 use scrip_core::{
     bin_data::{Authentication, Brand, Country, Funding},
     card::CardDetails,

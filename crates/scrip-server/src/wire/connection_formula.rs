@@ -1,5 +1,7 @@
 //! A connection formula, as clients read it.
 
+pub(crate) mod described;
+
 use std::sync::LazyLock;
 
 use bytes::Bytes;

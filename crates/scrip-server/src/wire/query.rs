@@ -1,5 +1,7 @@
 //! The part of an address behind the question mark.
 
+pub(crate) mod described;
+
 use std::borrow::Cow;
 
 use scrip_core::{

@@ -3,6 +3,8 @@
 //! A query is made of terms, `field:value` or `field:"a value"`, joined with AND. What else one
 //! might write is refused with the rule that it breaks.
 
+pub(crate) mod described;
+
 use scrip_core::{
     cursor_page::{TokenFilter, TokensAsked},
     id::TokenId,

@@ -1,5 +1,7 @@
 //! Access sessions on the wire.
 
+pub(crate) mod described;
+
 use scrip_core::{
     answer::Rendered,
     operations::{

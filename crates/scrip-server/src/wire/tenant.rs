@@ -1,5 +1,7 @@
 //! Tenants on the wire. Settings are texts there, even those that are true or false.
 
+pub(crate) mod described;
+
 use std::collections::BTreeMap;
 
 use scrip_core::{

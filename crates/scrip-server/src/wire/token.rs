@@ -1,5 +1,7 @@
 //! Tokens on the wire.
 
+pub(crate) mod described;
+
 use std::collections::BTreeMap;
 
 use scrip_core::{

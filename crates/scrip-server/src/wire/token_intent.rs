@@ -1,5 +1,7 @@
 //! Token intents on the wire.
 
+pub(crate) mod described;
+
 use scrip_core::{
     answer::Rendered,
     error::FieldError,

@@ -1,5 +1,7 @@
 //! Tokens inside of any JSON.
 
+pub(crate) mod described;
+
 use scrip_core::{
     answer::{Rendered, Span},
     error::{Error, FieldError},

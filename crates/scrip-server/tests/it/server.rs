@@ -34,6 +34,8 @@ use scrip_store::SqliteStore;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, runtime::Runtime};
 
+use crate::contract;
+
 /// The wall clock, moved by hand.
 #[derive(Default)]
 pub(crate) struct MovedClock(AtomicI64);
@@ -294,7 +296,18 @@ impl Ask<'_> {
         asked
     }
 
+    /// Whatever it is, it must be an answer that the document foretells.
+    #[track_caller]
     pub(crate) fn send(self) -> Reply {
+        let (method, path) = (self.request.method_ref(), self.request.uri_ref());
+        let method = method.map(ToString::to_string).unwrap_or_default();
+        let path = path.map(|it| it.path().to_owned()).unwrap_or_default();
+        self.send_for(&method, &path)
+    }
+
+    /// An idempotency key brings back the answer of the route where it was first used.
+    #[track_caller]
+    pub(crate) fn send_for(self, method: &str, path: &str) -> Reply {
         let request = self.request.body(self.body).unwrap();
         let response = self.server.agent.run(request).unwrap();
         let status = response.status().as_u16();
@@ -305,7 +318,9 @@ impl Ask<'_> {
             .map(|(name, value)| (name.to_string(), text(value)))
             .collect();
         let text = response.into_body().read_to_string().unwrap();
-        Reply { status, headers, text }
+        let reply = Reply { status, headers, text };
+        contract::check(method, path, &reply);
+        reply
     }
 }
 

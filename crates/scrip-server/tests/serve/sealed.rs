@@ -21,6 +21,8 @@ fn is_sealed(server: &Running) {
     assert_eq!(server.status("/healthz"), 200);
     let asked = [
         ("GET", "/readyz"),
+        ("GET", "/openapi.json"),
+        ("GET", "/docs"),
         ("GET", "/"),
         ("GET", "/tokens/1"),
         ("DELETE", "/tokens/1"),

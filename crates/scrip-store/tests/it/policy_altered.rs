@@ -208,6 +208,8 @@ async fn no_column_of_policy_is_forgotten_here() {
         let tested = tested.filter(|(it, _)| it == table).map(|(_, column)| column.to_owned());
         assert_eq!(tested.collect::<BTreeSet<_>>(), actual, "{table}");
     }
+    // Everything else is about tokens; their tests are in `sqlite_altered`. A clock that was altered is
+    // the latest that the next start knows of: it hides tokens, and opens nothing.
     let others = [
         "answer_data",
         "answers",

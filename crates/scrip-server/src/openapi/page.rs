@@ -1,0 +1,261 @@
+//! The document as a page: plain HTML, no script, nothing from elsewhere.
+
+mod shape;
+
+use serde_json::Value;
+
+use crate::openapi::page::shape::{attributes, shape};
+
+const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
+
+/// One operation where it stands in the document.
+struct Operation<'a> {
+    method: &'static str,
+    path: &'a str,
+    value: &'a Value,
+}
+
+impl<'a> Operation<'a> {
+    fn text(&self, name: &str) -> &'a str {
+        text(self.value, name)
+    }
+
+    fn is_of(&self, tag: &str) -> bool {
+        list(self.value, "tags").any(|it| it == tag)
+    }
+}
+
+pub(super) fn render(document: &Value) -> String {
+    let operations = operations(document);
+    let info = document.get("info").unwrap_or(&Value::Null);
+    let (title, version) = (escape(text(info, "title")), escape(text(info, "version")));
+    let index = index(document, &operations);
+    let about = prose(text(info, "description"));
+    let sections: String =
+        list(document, "tags").map(|tag| section(document, tag, &operations)).collect();
+    let schemas = schemas(document);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{title} {version}</title>\n<link rel=\"stylesheet\" href=\"/docs/style.css\">\n</head>\n\
+         <body>\n<nav aria-label=\"Contents\">\n<p class=\"title\"><a href=\"#top\">{title}</a> \
+         <small>{version}</small></p>\n{index}</nav>\n<main id=\"top\">\n<header>\n<h1>{title}</h1>\n\
+         <p class=\"lead\">{summary}</p>\n{about}\n<p>For programs: <a href=\"/openapi.json\">\
+         <code>/openapi.json</code></a></p>\n</header>\n{sections}{schemas}</main>\n</body>\n</html>\n",
+        summary = escape(text(info, "summary")),
+    )
+}
+
+fn operations(document: &Value) -> Vec<Operation<'_>> {
+    let mut operations = Vec::new();
+    let paths = document.get("paths").and_then(Value::as_object);
+    for (path, item) in paths.into_iter().flatten() {
+        for method in METHODS {
+            operations.extend(item.get(method).map(|value| Operation { method, path, value }));
+        }
+    }
+    operations
+}
+
+fn index(document: &Value, operations: &[Operation<'_>]) -> String {
+    let entry = |it: &Operation<'_>| {
+        let struck =
+            if it.value.get("deprecated").is_some() { " class=\"deprecated\"" } else { "" };
+        format!(
+            "<li><a href=\"#{id}\"{struck}>{method} <span>{path}</span></a></li>\n",
+            id = escape(it.text("operationId")),
+            method = badge(it.method),
+            path = escape(it.path),
+        )
+    };
+    let of_tag = |tag: &Value| {
+        let name = text(tag, "name");
+        let entries: String = operations.iter().filter(|it| it.is_of(name)).map(entry).collect();
+        let (anchor, name) = (anchor(name), escape(name));
+        format!("<p><a href=\"#{anchor}\">{name}</a></p>\n<ul>\n{entries}</ul>\n")
+    };
+    let tags: String = list(document, "tags").map(of_tag).collect();
+    format!("{tags}<p><a href=\"#shapes\">Shapes</a></p>\n")
+}
+
+fn section(document: &Value, tag: &Value, operations: &[Operation<'_>]) -> String {
+    let name = text(tag, "name");
+    let of_tag = operations.iter().filter(|it| it.is_of(name));
+    let articles: String = of_tag.map(|it| article(document, it)).collect();
+    format!(
+        "<section id=\"{anchor}\">\n<h2>{name}</h2>\n{about}\n{articles}</section>\n",
+        anchor = anchor(name),
+        name = escape(name),
+        about = prose(text(tag, "description")),
+    )
+}
+
+fn article(document: &Value, operation: &Operation<'_>) -> String {
+    let id = escape(operation.text("operationId"));
+    let gone = operation.value.get("deprecated").map_or("", |_| " <em>deprecated</em>");
+    format!(
+        "<article id=\"{id}\">\n<h3><a href=\"#{id}\">{summary}</a>{gone}</h3>\n\
+         <p class=\"call\">{method} <code>{path}</code></p>\n{about}\n{parameters}{body}{answers}\
+         </article>\n",
+        summary = escape(operation.text("summary")),
+        method = badge(operation.method),
+        path = escape(operation.path),
+        about = prose(operation.text("description")),
+        parameters = parameters(document, operation.value),
+        body = body(document, operation.value),
+        answers = answers(document, operation.value),
+    )
+}
+
+fn parameters(document: &Value, operation: &Value) -> String {
+    let row = |it: &Value| {
+        let it = resolve(document, it);
+        let schema = it.get("schema").unwrap_or(&Value::Null);
+        let presence = if it.get("required").is_some() { "required" } else { "optional" };
+        format!(
+            "<tr><td><code>{name}</code></td><td>{place}, {presence}</td><td>{shape}</td>\
+             <td>{about}</td></tr>\n",
+            name = escape(text(it, "name")),
+            place = escape(text(it, "in")),
+            shape = shape(schema),
+            about = inline(text(it, "description")),
+        )
+    };
+    let rows: String = list(operation, "parameters").map(row).collect();
+    if rows.is_empty() {
+        return rows;
+    }
+    format!("<h4>Parameters</h4>\n<div class=\"wide\"><table>\n{rows}</table></div>\n")
+}
+
+fn body(document: &Value, operation: &Value) -> String {
+    let Some(content) = operation.get("requestBody").and_then(|it| it.get("content")) else {
+        return String::new();
+    };
+    format!("<h4>Request</h4>\n{}", media(document, content))
+}
+
+/// What succeeds at length, and problems in a line each.
+fn answers(document: &Value, operation: &Value) -> String {
+    let responses = operation.get("responses").and_then(Value::as_object);
+    let (mut good, mut bad) = (String::new(), String::new());
+    for (status, response) in responses.into_iter().flatten() {
+        let response = resolve(document, response);
+        let about = inline(text(response, "description"));
+        let status = escape(status);
+        if status.starts_with('2') {
+            let content = response.get("content").map(|it| media(document, it)).unwrap_or_default();
+            good.push_str(&format!("<p><b class=\"good\">{status}</b> {about}</p>\n{content}"));
+        } else {
+            bad.push_str(&format!(
+                "<tr><td><b class=\"bad\">{status}</b></td><td>{about}</td></tr>\n"
+            ));
+        }
+    }
+    if !bad.is_empty() {
+        let what = "<a href=\"#shape-Problem\">Problem</a>";
+        bad = format!(
+            "<details>\n<summary>Problems</summary>\n<p>Each is a {what}.</p>\n<table>\n{bad}</table>\n</details>\n"
+        );
+    }
+    format!("<h4>Answers</h4>\n{good}{bad}")
+}
+
+/// A body: its content type, its attributes and an example.
+fn media(document: &Value, content: &Value) -> String {
+    let one = |(kind, media): (&String, &Value)| {
+        let schema = media.get("schema").unwrap_or(&Value::Null);
+        let resolved = resolve(document, schema);
+        let table = attributes(resolved);
+        let table = if table.is_empty() {
+            table
+        } else {
+            format!("<details>\n<summary>Attributes</summary>\n{table}</details>\n")
+        };
+        let first = list(resolved, "examples").next();
+        let example = first.map(|it| {
+            let example = example(it);
+            format!("<details open>\n<summary>Example</summary>\n{example}</details>\n")
+        });
+        format!(
+            "<p><code>{kind}</code>: {shape}</p>\n{table}{example}",
+            kind = escape(kind),
+            shape = shape(schema),
+            example = example.unwrap_or_default(),
+        )
+    };
+    content.as_object().into_iter().flatten().map(one).collect()
+}
+
+fn schemas(document: &Value) -> String {
+    let all = document.pointer("/components/schemas").and_then(Value::as_object);
+    let one = |(name, schema): (&String, &Value)| {
+        let examples: String = list(schema, "examples").map(example).collect();
+        let table = attributes(schema);
+        let table = if table.is_empty() { format!("<p>{}</p>\n", shape(schema)) } else { table };
+        format!(
+            "<article id=\"shape-{name}\">\n<h3><a href=\"#shape-{name}\">{name}</a></h3>\n{about}\n\
+             {table}{examples}</article>\n",
+            name = escape(name),
+            about = prose(text(schema, "description")),
+        )
+    };
+    let all: String = all.into_iter().flatten().map(one).collect();
+    format!("<section id=\"shapes\">\n<h2>Shapes</h2>\n{all}</section>\n")
+}
+
+fn example(value: &Value) -> String {
+    let pretty = serde_json::to_string_pretty(value).unwrap_or_default();
+    format!("<pre><code>{}</code></pre>\n", escape(&pretty))
+}
+
+fn badge(method: &str) -> String {
+    format!("<b class=\"method {method}\">{}</b>", method.to_ascii_uppercase())
+}
+
+fn anchor(name: &str) -> String {
+    format!("tag-{}", name.to_ascii_lowercase().replace(' ', "-"))
+}
+
+/// What a reference points at; anything else is itself.
+fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
+    let pointer = value.get("$ref").and_then(Value::as_str).and_then(|it| it.strip_prefix('#'));
+    pointer.and_then(|it| document.pointer(it)).unwrap_or(value)
+}
+
+fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    value.get(name).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn prose(text: &str) -> String {
+    let paragraphs = text.split("\n\n").filter(|it| !it.is_empty());
+    paragraphs.map(|it| format!("<p>{}</p>\n", inline(it))).collect()
+}
+
+/// What stands between backticks is code.
+fn inline(text: &str) -> String {
+    let parts = text.split('`').enumerate();
+    let part = |(at, part): (usize, &str)| match at.is_multiple_of(2) {
+        true => escape(part),
+        false => format!("<code>{}</code>", escape(part)),
+    };
+    parts.map(part).collect()
+}
+
+fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for it in text.chars() {
+        match it {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}

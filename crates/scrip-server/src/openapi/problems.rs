@@ -1,0 +1,116 @@
+//! Problems, described: which statuses follow from a row, and what they say.
+
+use scrip_core::caller::Needs;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    http::BodyKind,
+    wire::schema::{Schema, always, answer, list, map, sometimes, text, whole},
+};
+
+/// Status, name, and when.
+const PROBLEMS: &[(u16, &str, &str)] = &[
+    (
+        400,
+        "BadRequest",
+        "Malformed JSON, an attribute, parameter or expression that is not valid, or a header that was sent twice.",
+    ),
+    (401, "Unauthorized", "The key is missing or not known here."),
+    (403, "Forbidden", "The key is known, but no permission or rule allows this."),
+    (404, "NotFound", "There is no such thing in this tenant."),
+    (408, "RequestTimeout", "The body did not arrive in time."),
+    (
+        409,
+        "Conflict",
+        "Something else holds it: an id or a nonce that was used before, or a request with the same idempotency key in flight.",
+    ),
+    (410, "Gone", "It was here once. The detail says what to use instead."),
+    (413, "ContentTooLarge", "The body is larger than this server accepts."),
+    (415, "UnsupportedMediaType", "The content type is not the one that this operation reads."),
+    (
+        422,
+        "Unprocessable",
+        "Understood, and not possible as things are: there is no room for more, or more to look through than is allowed.",
+    ),
+    (500, "InternalError", "Our fault. Safe to try again with the same idempotency key."),
+    (
+        503,
+        "Unavailable",
+        "Sealed, overloaded, or the storage is away. Safe to try again with the same idempotency key.",
+    ),
+];
+
+/// What can go wrong at any route of this kind.
+pub(super) fn of_row(needs: Needs, body: BodyKind) -> Vec<u16> {
+    let mut statuses = vec![400, 401, 500, 503];
+    match needs {
+        Needs::Key => (),
+        Needs::Kind(_) | Needs::Permission(_) => statuses.push(403),
+    }
+    match body {
+        BodyKind::None => (),
+        BodyKind::Unread => statuses.push(409),
+        BodyKind::Question => statuses.extend([408, 413, 415]),
+        BodyKind::Json | BodyKind::MergePatch => statuses.extend([408, 409, 413, 415]),
+    }
+    statuses
+}
+
+/// A reference to the response with this status.
+pub(super) fn named(status: u16) -> Value {
+    let name = PROBLEMS.iter().find(|it| it.0 == status).map_or("Undescribed", |it| it.1);
+    json!({"$ref": format!("#/components/responses/{name}")})
+}
+
+/// The same, written out.
+pub(super) fn spelled_out(status: u16) -> Value {
+    PROBLEMS.iter().find(|it| it.0 == status).map(response).unwrap_or_default()
+}
+
+pub(super) fn responses() -> Map<String, Value> {
+    // Only what is deprecated is gone, and that spells its answers out.
+    let shared = PROBLEMS.iter().filter(|it| it.0 != 410);
+    shared.map(|it| (it.1.to_owned(), response(it))).collect()
+}
+
+fn response((status, _, about): &(u16, &str, &str)) -> Value {
+    let schema = if *status == 400 { "InvalidProblem" } else { "Problem" };
+    let schema = json!({"$ref": format!("#/components/schemas/{schema}")});
+    let mut headers = json!({"BT-TRACE-ID": {"$ref": "#/components/headers/TraceId"}});
+    if let (Some(headers), 503) = (headers.as_object_mut(), *status) {
+        let retry_after = json!({"$ref": "#/components/headers/RetryAfter"});
+        headers.insert("Retry-After".to_owned(), retry_after);
+    }
+    let content = json!({"application/problem+json": {"schema": schema}});
+    json!({"description": about, "headers": headers, "content": content})
+}
+
+pub(super) fn components() -> Vec<(&'static str, Schema)> {
+    let problem = || {
+        [
+            always("type", text().with("const", "about:blank")),
+            always("title", text().about("What the status is called.")),
+            always("status", whole().between(400, 599)),
+            always("detail", text().about("What went wrong, in words for people.")),
+            always("instance", text().about("The trace id.")),
+        ]
+    };
+    let errors = map(list(text()).with("minItems", 1))
+        .about("What is wrong with each attribute, by its path, such as `data.number`.");
+    let invalid = answer(problem().into_iter().chain([sometimes("errors", errors)]));
+    let body = |status: u16, title: &str, detail: &str| {
+        json!({
+            "type": "about:blank", "title": title, "status": status, "detail": detail,
+            "instance": "0af7651916cd43dd8448eb211c80319c",
+        })
+    };
+    let mut wrong = body(400, "Bad Request", "the request is not valid");
+    if let Some(object) = wrong.as_object_mut() {
+        object.insert("errors".to_owned(), json!({"data.number": ["must be 12 to 19 digits"]}));
+    }
+    let missing = body(404, "Not Found", "there is no such thing in this tenant");
+    vec![
+        ("Problem", answer(problem()).examples([missing])),
+        ("InvalidProblem", invalid.examples([wrong])),
+    ]
+}
