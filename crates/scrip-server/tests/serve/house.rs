@@ -6,7 +6,7 @@ use std::{
     net::SocketAddr,
     path::PathBuf,
     process::{Child, ChildStdout, Command, Output, Stdio},
-    thread::{JoinHandle, sleep, spawn},
+    thread::{self, JoinHandle, sleep},
     time::Duration,
 };
 
@@ -176,9 +176,10 @@ impl Drop for Running {
 }
 
 fn read_beside(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
-    spawn(move || {
+    let read = move || {
         let mut bytes = Vec::new();
         pipe.read_to_end(&mut bytes).expect("its output can be read");
         bytes
-    })
+    };
+    thread::Builder::new().name("output".to_owned()).spawn(read).expect("a thread")
 }
