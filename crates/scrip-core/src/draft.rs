@@ -66,7 +66,7 @@ impl Draft {
             check_blind(caller, &new, &source, &containers)?;
         }
         let Source { mut data, intent, .. } = source;
-        token_type.check(data.expose_mut()).map_err(Error::Invalid)?;
+        token_type.check(data.expose_mut(), caller.tenant().kind).map_err(Error::Invalid)?;
 
         let cvc = take_cvc(token_type, &mut data);
         // A conversion updates what is there already, whatever the tenant has for other creates.

@@ -18,7 +18,7 @@ use crate::{
     plain::Plain,
     reveal::{Audience, reveal_found, show},
     store::{CvcChange, Deduplicate, Modified, StoredToken, TokenRecord, TokenWrite, UpdateToken},
-    tenant::DeduplicationBehavior,
+    tenant::{DeduplicationBehavior, TenantKind},
     time::Timestamp,
     token::{TokenPatch, Written},
     token_type::TokenType,
@@ -56,7 +56,8 @@ impl Change {
         let mut kept_cvc = kept_cvc;
         let mut cvc = CvcEdit::Keep;
         if let Some(data) = &patch.data {
-            let (patched, code) = patch_data(before.token_type, &mut body.data, data)?;
+            let (patched, code) =
+                patch_data((before.token_type, tenant.kind), &mut body.data, data)?;
             if patched {
                 cvc = CvcEdit::Set;
                 kept_cvc = code.map(|it| seal_cvc(vault, caller, &it, &before.id, now));
@@ -192,7 +193,7 @@ fn effective_mask(token_type: TokenType, body: &Body) -> Value {
 
 /// Whether the patch spoke of the cvc, and the code it gave.
 fn patch_data(
-    token_type: TokenType,
+    (token_type, kind): (TokenType, TenantKind),
     data: &mut Plain,
     patch: &Plain,
 ) -> Result<(bool, Option<Cvc>), Error> {
@@ -200,7 +201,7 @@ fn patch_data(
     if data.expose().is_null() {
         return Err(FieldError::new("data", "is required").into());
     }
-    token_type.check(data.expose_mut()).map_err(Error::Invalid)?;
+    token_type.check(data.expose_mut(), kind).map_err(Error::Invalid)?;
     let spoken = token_type.has_cvc() && patch.expose().get("cvc").is_some();
     Ok((spoken, take_cvc(token_type, data)))
 }

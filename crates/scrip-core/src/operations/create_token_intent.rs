@@ -31,7 +31,7 @@ pub async fn create_token_intent(
 ) -> Result<TokenIntentView, Error> {
     let (tenant, now) = (caller.tenant(), vault.clock.now());
     let NewTokenIntent { token_type, mut data, authentication } = new;
-    token_type.check(data.expose_mut()).map_err(Error::Invalid)?;
+    token_type.check(data.expose_mut(), tenant.kind).map_err(Error::Invalid)?;
     if authentication.is_some() && token_type != TokenType::NetworkToken {
         return Err(FieldError::new("authentication", "is for a network_token only").into());
     }

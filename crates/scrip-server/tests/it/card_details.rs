@@ -9,7 +9,7 @@ use scrip_core::{
 };
 use serde_json::{Value, json};
 
-use crate::server::{ACME, Keys, SHARED, Server, new_number, text};
+use crate::server::{ACME, Keys, SHARED, Server, card, new_number, text};
 
 static PRODUCTION: LazyLock<Keys> =
     LazyLock::new(|| SHARED.tenant_of(TenantKind::Production, Settings::default()));
@@ -149,4 +149,20 @@ fn cards_without_sandbox_facts_are_plain_in_a_test_tenant() {
     let number = new_number();
     let expected = json!({"bin": &number[..8], "last4": &number[12..], "brand": "visa"});
     check(&ACME.private, &number, &expected);
+}
+
+/// Some of the sandbox's numbers have a wrong checksum. Only test tenants take them, as cards.
+#[test]
+fn sandbox_numbers_with_a_wrong_checksum_are_cards_of_test_tenants() {
+    let number = "6011601160116011";
+    let made = SHARED.created(&ACME.private, &card(number));
+    assert_eq!(made["card"]["brand"], "discover");
+    let patched =
+        SHARED.patch(&ACME.private, made["id"].as_str().unwrap(), &json!({"data": {"cvc": "321"}}));
+    assert_eq!(patched.is(200)["data"]["number"], number);
+    let body = json!({"type": "card", "data": {"number": number}});
+    SHARED.post(&ACME.private, "/token-intents", &body).is(201);
+    let other = json!({"type": "card_number", "data": number});
+    SHARED.create(&ACME.private, &other).invalid("data");
+    SHARED.create(&ACME.private, &card("6011601160116012")).invalid("data.number");
 }
