@@ -248,8 +248,10 @@ impl Answering<'_> {
 fn head_token(permit: &Permit, written: &Written, span: Option<Span>) -> HeadToken {
     // A token that was there already is shown by the right to read it; and when it was updated,
     // by the right to do that too.
-    let shows = span.is_some() && written.token.detail.is_some();
-    let also: &[Permission] = match written.deduplicated.filter(|_| shows) {
+    let detail = written.token.detail.as_ref().filter(|_| span.is_some());
+    let has_data = detail.is_some_and(|it| it.shown.data.is_some());
+    let also: &[Permission] = match written.deduplicated.filter(|_| detail.is_some()) {
+        None if permit.is_as_reader() && has_data => &[Permission::TokenRead],
         None => &[],
         Some(DeduplicationBehavior::ReadExisting) => &[Permission::TokenRead],
         Some(DeduplicationBehavior::UpdateExisting) => {

@@ -228,7 +228,15 @@ fn update_step(
     let (Some(may), Some(patch)) = (may, &draft.patch) else {
         return Ok(Step::Insert(Deduplicate::Yes));
     };
-    let change = Change::new(vault, caller, found, patch, now)?;
+    // What the caller would change is not its to change, or cannot be: it is read, and nobody is told
+    // what it is that differs.
+    let change = match Change::new(vault, caller, found, patch, now) {
+        Ok(change) if !change.identity_changed => change,
+        Ok(_) | Err(Error::Forbidden(_) | Error::Invalid(_)) => {
+            return Ok(Step::Insert(Deduplicate::Yes));
+        }
+        Err(error) => return Err(error),
+    };
     let shown_by = change.shown_by(caller, may.min(draft.permit.transform()))?;
     Ok(Step::Update { change: Box::new(change), shown_by })
 }

@@ -108,6 +108,8 @@ pub struct Permit {
     /// Kept for sessions only, whose rules may be about it.
     id: Option<TokenId>,
     transform: Transform,
+    /// Whether it shows no more than the right to read does.
+    as_reader: bool,
 }
 
 impl Caller {
@@ -184,7 +186,8 @@ impl Caller {
         let transform = transform.ok_or(Error::Forbidden(Refusal::NoRule(permission)))?;
         let containers = subject.containers.clone();
         let id = self.session().and(subject.id.cloned());
-        Ok(Permit { caller: self.clone(), permission, containers, id, transform })
+        let (caller, as_reader) = (self.clone(), false);
+        Ok(Permit { caller, permission, containers, id, transform, as_reader })
     }
 
     /// In each container the first rule that covers it and grants the permission decides; over
@@ -337,6 +340,16 @@ impl Permit {
         Self { transform: self.transform.min(most), ..self }
     }
 
+    /// The same proof, showing what the right to read shows: for data that the caller did not bring.
+    pub(crate) fn as_reader(self) -> Self {
+        let read = self.caller.transform(Permission::TokenRead, &self.containers);
+        Self { as_reader: true, ..self.weakened(read.unwrap_or(Transform::Redact)) }
+    }
+
+    pub(crate) fn is_as_reader(&self) -> bool {
+        self.as_reader
+    }
+
     /// A second proof by a second check, for an answer made elsewhere. Never a stronger one.
     ///
     /// # Errors
@@ -344,7 +357,7 @@ impl Permit {
     pub fn again(&self) -> Result<Self, Error> {
         let subject = Subject { containers: &self.containers, id: self.id.as_ref() };
         let permit = self.caller.permit(self.permission, subject)?;
-        Ok(permit.weakened(self.transform))
+        Ok(Self { as_reader: self.as_reader, ..permit.weakened(self.transform) })
     }
 }
 

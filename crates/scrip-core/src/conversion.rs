@@ -62,6 +62,14 @@ const HARMLESS: [&str; 4] = [
     "{{ data.expiration_year }}",
 ];
 
+/// Whether whoever asks may know the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// It brought the data, or may see it in the clear.
+    Own,
+    Blind,
+}
+
 /// # Errors
 /// An expression would tell the caller what it may not read.
 pub(crate) fn check_blind(
@@ -69,9 +77,9 @@ pub(crate) fn check_blind(
     new: &NewToken,
     source: &Source,
     containers: &Containers,
-) -> Result<(), Error> {
+) -> Result<Sight, Error> {
     if caller.sight(containers) == Some(Transform::Reveal) {
-        return Ok(());
+        return Ok(Sight::Own);
     }
     let Source { token_type, data, .. } = source;
     let refuse = |attribute| Err(Error::Forbidden(Refusal::BlindExpression(attribute)));
@@ -86,23 +94,24 @@ pub(crate) fn check_blind(
     if indexes.any(|it| !own_indexes.contains(it) && !harmless(it)) {
         return refuse("search_indexes");
     }
-    // Of a card a mask never knows more than BIN and last four, nor does an id's expression.
-    if token_type.is_card() {
-        return check_id(new.id.as_deref(), data);
-    }
-    if new.mask.is_some() {
+    // Of a card a mask never knows more than BIN and last four; but one that is refused because the
+    // number is written out in it would say that this is the number.
+    if new.mask.as_ref().is_some_and(|it| Some(it) != token_type.default_mask()) {
         return refuse("mask");
     }
-    if new.id.as_deref().is_some_and(scrip_expression::is_expression) {
+    let id = new.id.as_deref();
+    if id.is_some_and(scrip_expression::is_expression) {
         return refuse("id");
     }
-    Ok(())
+    check_id(id, (*token_type, data)).map(|()| Sight::Blind)
 }
 
 /// An id that is refused because it holds the number would say so. So one is refused that holds any
-/// number which looks like it.
-fn check_id(id: Option<&str>, data: &Plain) -> Result<(), Error> {
-    let (Some(id), Some(number)) = (id, card::number_of(data.expose())) else { return Ok(()) };
+/// number which looks like it. Only of a card that much is known to everybody; what else an id holds
+/// is not looked at.
+fn check_id(id: Option<&str>, (token_type, data): (TokenType, &Plain)) -> Result<(), Error> {
+    let number = card::number_of(data.expose()).filter(|_| token_type.is_card());
+    let (Some(id), Some(number)) = (id, number) else { return Ok(()) };
     if card::names_lookalike(id, number) {
         let rule = "must not contain a number that looks like this card's";
         return Err(FieldError::new("id", rule).into());

@@ -8,7 +8,7 @@ use crate::{
     body::Body,
     caller::{Caller, Permit},
     container::Containers,
-    conversion::{Source, check_blind},
+    conversion::{Sight, Source, check_blind},
     cvc::{Cvc, seal_cvc, take_cvc},
     error::{Error, FieldError},
     expressions::{Evaluated, IdSource, evaluate, token_id},
@@ -62,9 +62,11 @@ impl Draft {
         let assumed = || Containers::from(token_type.default_container());
         let containers = new.containers.take().unwrap_or_else(assumed);
         let permit = caller.permit(Permission::TokenCreate, &containers)?;
-        if source.intent.is_some() {
-            check_blind(caller, &new, &source, &containers)?;
-        }
+        let (sight, permit) = match source.intent {
+            None => (Sight::Own, permit),
+            // What was not brought is shown only to whoever may read it.
+            Some(_) => (check_blind(caller, &new, &source, &containers)?, permit.as_reader()),
+        };
         let Source { mut data, intent, .. } = source;
         token_type.check(data.expose_mut(), caller.tenant().kind).map_err(Error::Invalid)?;
 
@@ -86,6 +88,8 @@ impl Draft {
         let Evaluated { fingerprint, indexes } = evaluate(caller.tenant(), token_type, &body)?;
         let (id, naming) = match new.id.take() {
             None => (TokenId::random(vault.chance), Naming::Fixed),
+            // Whether it holds the number, nobody is told who may not know the number.
+            Some(source) if sight == Sight::Blind => (TokenId::parse(&source)?, Naming::Fixed),
             Some(source) => named(source, token_type, &body, vault.chance)?,
         };
         let record = TokenRecord {

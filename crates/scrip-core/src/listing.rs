@@ -133,6 +133,9 @@ pub struct Position {
     pub number: i64,
 }
 
+/// A stretch ends early when its tokens are this large together.
+pub const STRETCH_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// A stretch of a list.
 #[derive(Debug, Clone)]
 pub struct ListTokens {
@@ -163,6 +166,8 @@ pub struct SurveyTokens {
 
 /// Counting and skipping go through every token before the page, so there is an end to it.
 pub const SURVEY_TOKENS_MAX: usize = 10_000;
+/// Tokens that lack one of several facets are looked at and not counted; that ends, too.
+pub const SURVEY_ENTRIES_MAX: usize = 3 * SURVEY_TOKENS_MAX;
 /// Newest first means to look into every container at once.
 pub const SURVEY_CONTAINERS_MAX: usize = 4096;
 
@@ -170,7 +175,7 @@ pub const SURVEY_CONTAINERS_MAX: usize = 4096;
 pub enum Surveyed {
     /// Newest first; [`SURVEY_TOKENS_MAX`] of them when there are more.
     Found(Vec<Outline>),
-    /// They lie in too many containers.
+    /// They lie in too many containers, or among too many others.
     TooSpread,
 }
 

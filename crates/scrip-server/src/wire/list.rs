@@ -29,6 +29,8 @@ use crate::{
 /// A container with its path and a row's number, sealed, is far shorter.
 const CURSOR_CHARS_MAX: usize = 1024;
 const IDS_MAX: usize = 1000;
+/// A token has no more of them.
+const METADATA_MAX: usize = 50;
 
 /// By cursor.
 pub(crate) fn parse(query: &Query<'_>) -> Result<TokensAsked, Problem> {
@@ -97,7 +99,11 @@ pub(crate) fn parse_v1(query: &Query<'_>) -> Result<NumberedAsked, Problem> {
     ids.dedup();
     let ids = (!named.is_empty()).then_some(ids);
     let mut metadata: Vec<(String, String)> = Vec::new();
-    for (name, value) in query.metadata()? {
+    let given = query.metadata()?;
+    if given.len() > METADATA_MAX {
+        return Err(invalid("metadata", "must have at most 50 entries"));
+    }
+    for (name, value) in given {
         // Of one name the first counts.
         if !metadata.iter().any(|(it, _)| it.to_lowercase() == name.to_lowercase()) {
             metadata.push((name, value));

@@ -299,6 +299,10 @@ fn a_blind_conversion_tells_nothing() {
         (&kept_ssn, "search_indexes", json!(["{{ data | slice: 0 }}"])),
         (&kept_ssn, "fingerprint_expression", json!("{{ data | slice: 0 }}")),
         (&kept_ssn, "mask", json!("{{ data }}")),
+        (&kept_card, "mask", json!(["4242424242424242"])),
+        (&kept_card, "mask", json!(["4242424212344242"])),
+        (&kept_card, "id", json!("{{ data.number | slice: 0, 8 }}4242{{ data.number | last4 }}")),
+        (&kept_card, "id", json!("{{ data.number | slice: 0, 8 }}1234{{ data.number | last4 }}")),
         (&kept_ssn, "id", json!("{{ data | alias_preserve_format: 9, 0 }}")),
     ] {
         with(intent, name, value).refused(403, name);
@@ -311,10 +315,12 @@ fn a_blind_conversion_tells_nothing() {
     // What tells no more than everybody sees is allowed.
     with(&card(), "search_indexes", json!(["{{ data.number | last4 }}"])).is(201);
     with(&card(), "fingerprint_expression", json!("{{ data.number }}")).is(201);
-    with(&card(), "mask", json!("{{ data.number }}")).is(201);
+
     with(&card(), "id", json!(format!("own-{}", uuid::Uuid::new_v4()))).is(201);
     with(&ssn(), "search_indexes", json!(["{{ data | last4 }}", "{{ data }}"])).is(201);
     with(&ssn(), "id", json!(format!("own-{}", uuid::Uuid::new_v4()))).is(201);
+    // Whether an id holds a number that is no card's, nobody is told.
+    with(&ssn(), "id", json!(format!("123-45-6789 {}", uuid::Uuid::new_v4()))).is(201);
     // A key that sees everything may say anything.
     let open = card();
     let body = json!({"token_intent_id": open["id"], "fingerprint_expression": "{{ data.number | slice: 6, 2 }}"});
@@ -335,4 +341,23 @@ fn a_repeated_request_makes_no_second_intent() {
         ask.json(&convert(&made)).send().is(201)
     };
     assert_eq!(convert(), convert());
+}
+
+/// A right to create shows what one brought. What somebody else brought, it does not.
+#[test]
+fn a_conversion_shows_what_the_right_to_read_shows() {
+    let number = "4242424242424242";
+    let made =
+        || intend(&SHARED, &ACME.public, &json!({"type": "card", "data": {"number": number}}));
+    let create = grant("/pci/", Transform::Reveal, &[Permission::TokenCreate]);
+    let read = |transform| grant("/pci/", transform, &[Permission::TokenRead]);
+    let shown = |rules, key: &str| {
+        let ask = SHARED.ask("POST", "/tokens").key(&SHARED.rules(&ACME.tenant, rules)).once(key);
+        ask.json(&convert(&made())).send().is(201).get("data").cloned()
+    };
+    assert_eq!(shown(vec![create.clone()], "a"), None);
+    assert_eq!(shown(vec![create.clone(), read(Transform::Redact)], "b"), None);
+    let masked = json!({"number": "XXXXXXXXXXXX4242"});
+    assert_eq!(shown(vec![create.clone(), read(Transform::Mask)], "c"), Some(masked));
+    assert_eq!(shown(vec![create, read(Transform::Reveal)], "d"), Some(json!({"number": number})));
 }

@@ -4,7 +4,7 @@ use rusqlite::{Connection, named_params};
 use scrip_core::{
     container::Container,
     id::TenantId,
-    listing::{Facet, ListTokens, Listing, Position, Span},
+    listing::{Facet, ListTokens, Listing, Position, STRETCH_BYTES_MAX, Span},
     store::{StoreError, StoredToken},
     time::Timestamp,
     token_type::TokenType,
@@ -32,6 +32,7 @@ pub(super) fn list_tokens(
     at_one_instant(connection, || {
         let mut listing = Listing::default();
         let mut left = list.entries_max;
+        let mut bytes = 0_usize;
         for span in list.spans.iter() {
             let entries = stretch(connection, tenant, list, (span, left))?;
             left = left.saturating_sub(entries.len());
@@ -40,8 +41,13 @@ pub(super) fn list_tokens(
                 let Some(token) = token else { continue };
                 check(&token, facet, position)?;
                 // In several containers, and shown under one of them.
+                bytes = bytes.saturating_add(token.record.body.as_bytes().len());
                 if list.spans.place(&token.record.containers) == Some(&position.container) {
                     listing.tokens.push((position.clone(), token));
+                }
+                if bytes > STRETCH_BYTES_MAX {
+                    listing.rest = Some(position.clone());
+                    return Ok(listing);
                 }
             }
             if left == 0 {

@@ -7,7 +7,8 @@ use scrip_core::{
     container::Containers,
     id::{TenantId, TokenId},
     listing::{
-        Facet, Outline, SURVEY_CONTAINERS_MAX, SURVEY_TOKENS_MAX, Span, SurveyTokens, Surveyed,
+        Facet, Outline, SURVEY_CONTAINERS_MAX, SURVEY_ENTRIES_MAX, SURVEY_TOKENS_MAX, Span,
+        SurveyTokens, Surveyed,
     },
     store::StoreError,
 };
@@ -47,7 +48,12 @@ pub(super) fn survey_tokens(
             }
         }
         let mut found = Vec::new();
+        let mut entries_left = SURVEY_ENTRIES_MAX;
         while let Some((head, mut stream)) = heap.pop() {
+            entries_left = match entries_left.checked_sub(1) {
+                Some(left) => left,
+                None => return Ok(Surveyed::TooSpread),
+            };
             if let Some(outline) = outline(connection, tenant, survey, (head, &stream.container))? {
                 found.push(outline);
                 if found.len() >= SURVEY_TOKENS_MAX {
