@@ -21,7 +21,7 @@ use crate::{
 
 const CONNECTIONS: usize = 64;
 /// The sweeper looks every half minute.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(crate) async fn run(plan: &Plan, tokens: u32) -> anyhow::Result<Swept> {
     let server = Server::scrip(&plan.scrip, &data)?;
     let file = Connection::open(data.join("scrip.db"))?;
     let bench = Bench { server, file, span: plan.span, serial: Arc::default() };
-    let peak = bench.create("create, as fast as can be", None).await?;
+    let peak = bench.create("create, the peak", None).await?;
     let every = Duration::from_secs_f64(f64::from(64_u32) / (peak.per_second / 2.0));
 
     // They expire when they are all there and the first measurement is done.

@@ -160,10 +160,12 @@ pub trait Store: Send + Sync {
     /// Forgets some of the sessions that ended before this; how many.
     fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize>;
 
-    /// Remembers that it was this late. An earlier instant changes nothing.
+    /// Remembers how late it is. A server's clock never goes back, so neither does this, unless the
+    /// operator has put that clock right.
     fn note_time(&self, now: Timestamp) -> StoreFuture<'_, ()>;
 
-    /// The latest instant that this store knows of; a clock that starts must not be before it.
+    /// What was noted last, or else the time of the last record; a clock that starts must not be
+    /// before it.
     fn latest_time(&self) -> StoreFuture<'_, Option<Timestamp>>;
 
     /// Whether a read and a write would be served now.

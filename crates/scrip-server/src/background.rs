@@ -25,6 +25,10 @@ const SWEEP_EVERY: Duration = Duration::from_secs(30);
 /// A sweep leaves the file to others for so long: to the writer's queue, and to other processes,
 /// which the engine lets in only when they find it free.
 const PAUSE_BETWEEN_STEPS: Duration = Duration::from_millis(5);
+/// After so many steps, some quarter of an hour of them, there is more than gentle sweeping gets
+/// done within the hour: then it takes its full share of the writer.
+const GENTLE_STEPS_MAX: u32 = 100_000;
+const PAUSE_IN_A_HURRY: Duration = Duration::from_millis(1);
 const LOOK_AT_KEYS_EVERY: Duration = Duration::from_secs(1);
 const PAUSE_LEAST: Duration = Duration::from_millis(5);
 /// A change that another process made counts here within a second.
@@ -150,15 +154,15 @@ async fn in_steps<F>(what: &str, step: impl Fn() -> F)
 where
     F: Future<Output = Result<usize, StoreError>>,
 {
-    loop {
+    for steps in 0_u32.. {
         match step().await {
             Ok(0) => return,
-            Ok(_) => (),
+            Ok(_) if steps < GENTLE_STEPS_MAX => sleep(PAUSE_BETWEEN_STEPS).await,
+            Ok(_) => sleep(PAUSE_IN_A_HURRY).await,
             Err(error) => {
                 tracing::warn!(?error, what, "could not be removed");
                 return;
             }
         }
-        sleep(PAUSE_BETWEEN_STEPS).await;
     }
 }

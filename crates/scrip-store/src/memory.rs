@@ -477,7 +477,7 @@ impl Store for MemoryStore {
     }
 
     fn note_time(&self, now: Timestamp) -> StoreFuture<'_, ()> {
-        self.with(move |it| it.latest = it.latest.max(Some(now)))
+        self.with(move |it| it.latest = Some(now))
     }
 
     fn latest_time(&self) -> StoreFuture<'_, Option<Timestamp>> {

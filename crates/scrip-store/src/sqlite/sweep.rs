@@ -17,8 +17,9 @@ use crate::sqlite::{
     tokens::{execute, first_token, remove, remove_row},
 };
 
-/// A token has half a dozen entries in as many places of the file: some tens of microseconds each.
-const TOKENS_AT_ONCE: i64 = 32;
+/// A token has half a dozen entries in as many places of the file, and whoever shares the commit
+/// waits for all of them.
+const TOKENS_AT_ONCE: i64 = 8;
 /// A code lies beside its neighbours.
 const CVCS_AT_ONCE: i64 = 128;
 

@@ -8,7 +8,7 @@ use crate::sqlite::{fault, tokens::execute};
 const NOTE_TIME: &str = "
 -- note_time
 INSERT INTO clock_state (one, at) VALUES (1, ?1)
-ON CONFLICT (one) DO UPDATE SET at = max(at, ?1)";
+ON CONFLICT (one) DO UPDATE SET at = ?1";
 
 pub(super) fn note_time(connection: &Connection, now: Timestamp) -> Result<(), StoreError> {
     execute(connection, NOTE_TIME, [now.unix_ms]).map(drop)
@@ -16,9 +16,9 @@ pub(super) fn note_time(connection: &Connection, now: Timestamp) -> Result<(), S
 
 const LATEST_TIME: &str = "
 -- latest_time
-SELECT max(at) FROM (
-    SELECT at FROM clock_state
-    UNION ALL SELECT at FROM (SELECT at FROM audit ORDER BY seq DESC LIMIT 1)
+SELECT coalesce(
+    (SELECT at FROM clock_state),
+    (SELECT at FROM audit ORDER BY seq DESC LIMIT 1)
 )";
 
 pub(super) fn latest_time(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
