@@ -341,7 +341,7 @@ impl Permit {
     }
 
     /// The same proof, showing what the right to read shows: for data that the caller did not bring.
-    pub(crate) fn as_reader(self) -> Self {
+    pub(crate) fn for_reader(self) -> Self {
         let read = self.caller.transform(Permission::TokenRead, &self.containers);
         Self { as_reader: true, ..self.weakened(read.unwrap_or(Transform::Redact)) }
     }

@@ -65,7 +65,7 @@ impl Draft {
         let (sight, permit) = match source.intent {
             None => (Sight::Own, permit),
             // What was not brought is shown only to whoever may read it.
-            Some(_) => (check_blind(caller, &new, &source, &containers)?, permit.as_reader()),
+            Some(_) => (check_blind(caller, &new, &source, &containers)?, permit.for_reader()),
         };
         let Source { mut data, intent, .. } = source;
         token_type.check(data.expose_mut(), caller.tenant().kind).map_err(Error::Invalid)?;
