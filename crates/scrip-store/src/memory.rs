@@ -21,8 +21,8 @@ use scrip_core::{
     policy::{PolicyRecords, PolicyWrite, Signed},
     store::{
         AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, Deduplicate, DeleteToken,
-        Store, StoreError, StoreFuture, StoreStatus, StoredAnswer, StoredPart, StoredToken,
-        TokenBatch, TokenRecord,
+        KnownTime, Store, StoreError, StoreFuture, StoreStatus, StoredAnswer, StoredPart,
+        StoredToken, TokenBatch, TokenRecord,
     },
     time::Timestamp,
     token_intent::StoredTokenIntent,
@@ -48,7 +48,7 @@ struct State {
     directory: DirectoryRecords,
     sessions: Vec<Signed<AccessSessionRecord>>,
     deleted_tenants: Vec<TenantId>,
-    latest: Option<Timestamp>,
+    known_time: Option<KnownTime>,
 }
 
 /// An answer, and the token that each of its parts shows.
@@ -476,12 +476,12 @@ impl Store for MemoryStore {
         })
     }
 
-    fn note_time(&self, now: Timestamp) -> StoreFuture<'_, ()> {
-        self.with(move |it| it.latest = Some(now))
+    fn note_time(&self, time: KnownTime) -> StoreFuture<'_, ()> {
+        self.with(move |it| it.known_time = Some(time))
     }
 
-    fn latest_time(&self) -> StoreFuture<'_, Option<Timestamp>> {
-        self.with(|it| it.latest)
+    fn known_time(&self) -> StoreFuture<'_, Option<KnownTime>> {
+        self.with(|it| it.known_time)
     }
 
     fn waiting_writes(&self) -> u64 {

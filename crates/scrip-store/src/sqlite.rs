@@ -37,8 +37,8 @@ use scrip_core::{
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     policy::{PolicyRecords, Signed},
     store::{
-        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, Store,
-        StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
+        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, KnownTime,
+        Store, StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
     },
     time::Timestamp,
     token_intent::StoredTokenIntent,
@@ -333,12 +333,12 @@ impl Store for SqliteStore {
         Box::pin(self.writer.write(move |it| sessions::forget_access_sessions(it, before)))
     }
 
-    fn note_time(&self, now: Timestamp) -> StoreFuture<'_, ()> {
-        Box::pin(self.writer.write(move |it| time::note_time(it, now)))
+    fn note_time(&self, time: KnownTime) -> StoreFuture<'_, ()> {
+        Box::pin(self.writer.write(move |it| time::note_time(it, time)))
     }
 
-    fn latest_time(&self) -> StoreFuture<'_, Option<Timestamp>> {
-        Box::pin(async move { self.readers.read(time::latest_time) })
+    fn known_time(&self) -> StoreFuture<'_, Option<KnownTime>> {
+        Box::pin(async move { self.readers.read(time::known_time) })
     }
 
     fn status(&self) -> StoreFuture<'_, StoreStatus> {

@@ -13,8 +13,8 @@ use scrip_core::{
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     policy::{PolicyRecords, Signed},
     store::{
-        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, Outcome, Store,
-        StoreFuture, StoreStatus, StoredToken, TokenBatch, TokenWrite,
+        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, KnownTime,
+        Outcome, Store, StoreFuture, StoreStatus, StoredToken, TokenBatch, TokenWrite,
     },
     time::Timestamp,
     token_intent::StoredTokenIntent,
@@ -263,12 +263,12 @@ impl Store for Faulty {
         self.inner.forget_access_sessions(before)
     }
 
-    fn note_time(&self, now: Timestamp) -> StoreFuture<'_, ()> {
-        self.inner.note_time(now)
+    fn note_time(&self, time: KnownTime) -> StoreFuture<'_, ()> {
+        self.inner.note_time(time)
     }
 
-    fn latest_time(&self) -> StoreFuture<'_, Option<Timestamp>> {
-        self.inner.latest_time()
+    fn known_time(&self) -> StoreFuture<'_, Option<KnownTime>> {
+        self.inner.known_time()
     }
 
     fn waiting_writes(&self) -> u64 {

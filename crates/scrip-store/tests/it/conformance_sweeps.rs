@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use scrip_core::store::{Claimed, CvcChange, Deduplicate, StoredToken, TokenRecord};
+use scrip_core::store::{Claimed, CvcChange, Deduplicate, KnownTime, StoredToken, TokenRecord};
 
 use crate::{
     desk::{Desk, Inserted, UpdateToken, bare, code, record, revised},
@@ -118,7 +118,8 @@ async fn a_replaced_code_goes_at_its_own_end(desk: Desk) {
 async fn the_time_that_is_known_is_what_was_noted_last(desk: Desk) {
     let store = desk.store();
     for noted in [5, 9, 3] {
-        store.note_time(START.after(noted * MINUTE)).await.unwrap();
-        assert_eq!(store.latest_time().await.unwrap(), Some(START.after(noted * MINUTE)));
+        let time = KnownTime { now: START.after(noted * MINUTE), earliest: START.after(MOMENT) };
+        store.note_time(time).await.unwrap();
+        assert_eq!(store.known_time().await.unwrap(), Some(time));
     }
 }
