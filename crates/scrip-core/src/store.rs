@@ -137,11 +137,11 @@ pub trait Store: Send + Sync {
 
     /// Remembers how late it is. A server's clock never goes back, so neither does this, unless the
     /// operator has put that clock right.
-    fn note_time(&self, now: Timestamp) -> StoreFuture<'_, ()>;
+    fn note_time(&self, time: KnownTime) -> StoreFuture<'_, ()>;
 
     /// What was noted last, or else the time of the last record; a clock that starts must not be
     /// before it.
-    fn latest_time(&self) -> StoreFuture<'_, Option<Timestamp>>;
+    fn known_time(&self) -> StoreFuture<'_, Option<KnownTime>>;
 
     /// Whether a read and a write would be served now.
     fn check_ready(&self) -> StoreFuture<'_, ()>;
@@ -170,6 +170,14 @@ pub struct Beside {
     pub audit: AuditRecord,
     pub entity: String,
     pub answer: Option<AnswerRecord>,
+}
+
+/// How late it was by a server's clock, and how late at least: a run whose clock was ahead must not
+/// make the next one destroy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownTime {
+    pub now: Timestamp,
+    pub earliest: Timestamp,
 }
 
 /// How much of everything an engine holds.

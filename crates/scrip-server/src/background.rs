@@ -15,7 +15,7 @@ use scrip_core::{
         claim_answer::ANSWER_RETENTION,
         expire_token::{erase_cvcs, expire_token},
     },
-    store::StoreError,
+    store::{KnownTime, StoreError},
 };
 use tokio::time::{MissedTickBehavior, sleep};
 
@@ -138,7 +138,8 @@ async fn sweep(vault: Vault) {
     loop {
         ticks.tick().await;
         // So that the next start is not before this, wherever its clock stands.
-        if let Err(error) = store.note_time(clock.now()).await {
+        let time = KnownTime { now: clock.now(), earliest: clock.earliest() };
+        if let Err(error) = store.note_time(time).await {
             tracing::warn!(?error, "the time could not be noted");
         }
         in_steps("verification codes", || erase_cvcs(&vault)).await;

@@ -8,7 +8,10 @@ use std::{
 };
 
 use nix::time::{ClockId, clock_gettime};
-use scrip_core::time::{Clock, Timestamp};
+use scrip_core::{
+    store::KnownTime,
+    time::{Clock, Timestamp},
+};
 
 use crate::clock::steady::{Notice, Reading, Steady, Times, Trust};
 
@@ -29,9 +32,9 @@ impl Clock for SystemClock {
 pub struct SteadyClock(Mutex<Steady>);
 
 impl SteadyClock {
-    /// `known` is the latest instant that the store has seen.
+    /// `known` is what the store has seen.
     #[must_use]
-    pub fn start(known: Option<Timestamp>, trust: Trust) -> Self {
+    pub fn start(known: Option<KnownTime>, trust: Trust) -> Self {
         Self(Mutex::new(Steady::start(read(), known, trust)))
     }
 

@@ -88,7 +88,7 @@ impl Settings {
     /// As [`Settings::open_store`]; or the epoch keys have no place that will do.
     pub(crate) async fn open_vault(&self, memory: Memory) -> anyhow::Result<Vault> {
         let store = self.open_store(memory)?;
-        let known = store.latest_time().await.map_err(|it| explain(it.into()))?;
+        let known = store.known_time().await.map_err(|it| explain(it.into()))?;
         Ok(Vault {
             store: Arc::new(store),
             epochs: Arc::new(epochs::open(self)?),

@@ -19,8 +19,8 @@ use scrip_core::{
     policy::{PolicyRecords, PolicyWrite, Signed},
     store::{
         AskedAnswer, Beside, Changed, Claimed, CvcChange, DecidePolicy, Deduplicate, DeleteToken,
-        InsertToken, Inserted, Store, StoreError, StoreFuture, StoreStatus, StoredAnswer,
-        StoredToken, TokenRecord, UpdateToken, Updated,
+        InsertToken, Inserted, KnownTime, Store, StoreError, StoreFuture, StoreStatus,
+        StoredAnswer, StoredToken, TokenRecord, UpdateToken, Updated,
     },
     time::Timestamp,
 };
@@ -44,7 +44,7 @@ struct State {
     directory: DirectoryRecords,
     sessions: Vec<Signed<AccessSessionRecord>>,
     deleted_tenants: Vec<TenantId>,
-    latest: Option<Timestamp>,
+    known_time: Option<KnownTime>,
 }
 
 #[derive(Debug, Clone)]
@@ -467,12 +467,12 @@ impl Store for MemoryStore {
         })
     }
 
-    fn note_time(&self, now: Timestamp) -> StoreFuture<'_, ()> {
-        self.with(move |it| it.latest = Some(now))
+    fn note_time(&self, time: KnownTime) -> StoreFuture<'_, ()> {
+        self.with(move |it| it.known_time = Some(time))
     }
 
-    fn latest_time(&self) -> StoreFuture<'_, Option<Timestamp>> {
-        self.with(|it| it.latest)
+    fn known_time(&self) -> StoreFuture<'_, Option<KnownTime>> {
+        self.with(|it| it.known_time)
     }
 
     fn waiting_writes(&self) -> u64 {

@@ -35,7 +35,7 @@ use scrip_core::{
     policy::{PolicyRecords, Signed},
     store::{
         AskedAnswer, Beside, Changed, Claimed, DecidePolicy, DeleteToken, InsertToken, Inserted,
-        Store, StoreError, StoreFuture, StoreStatus, StoredToken, UpdateToken, Updated,
+        KnownTime, Store, StoreError, StoreFuture, StoreStatus, StoredToken, UpdateToken, Updated,
     },
     time::Timestamp,
 };
@@ -295,12 +295,12 @@ impl Store for SqliteStore {
         Box::pin(self.writer.write(move |it| sessions::forget_access_sessions(it, before)))
     }
 
-    fn note_time(&self, now: Timestamp) -> StoreFuture<'_, ()> {
-        Box::pin(self.writer.write(move |it| time::note_time(it, now)))
+    fn note_time(&self, time: KnownTime) -> StoreFuture<'_, ()> {
+        Box::pin(self.writer.write(move |it| time::note_time(it, time)))
     }
 
-    fn latest_time(&self) -> StoreFuture<'_, Option<Timestamp>> {
-        Box::pin(async move { self.readers.read(time::latest_time) })
+    fn known_time(&self) -> StoreFuture<'_, Option<KnownTime>> {
+        Box::pin(async move { self.readers.read(time::known_time) })
     }
 
     fn status(&self) -> StoreFuture<'_, StoreStatus> {

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use scrip_core::time::Timestamp;
+use scrip_core::{store::KnownTime, time::Timestamp};
 
 /// Two clocks, read at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,15 +85,15 @@ enum Stance {
 }
 
 impl Steady {
-    /// `known` is the latest instant that the store has seen. The time between it and the wall
-    /// clock was not lived through by anybody who could tell.
+    /// `known` is what the store has seen. The time between it and the wall clock was not lived
+    /// through by anybody who could tell.
     #[must_use]
-    pub fn start(reading: Reading, known: Option<Timestamp>, trust: Trust) -> Self {
+    pub fn start(reading: Reading, known: Option<KnownTime>, trust: Trust) -> Self {
         let wall = reading.offset_ms();
-        let known = known.map(|it| it.unix_ms.saturating_sub(reading.boot_ms));
+        let offset = |it: Timestamp| it.unix_ms.saturating_sub(reading.boot_ms);
         let known = known.filter(|_| trust == Trust::Cautious);
-        let offset_ms = known.map_or(wall, |it| it.max(wall));
-        let earliest = known.map_or(wall, |it| it.min(wall));
+        let offset_ms = known.map_or(wall, |it| offset(it.now).max(wall));
+        let earliest = known.map_or(wall, |it| offset(it.earliest).min(wall));
         let earliest_ms =
             Some(earliest).filter(|it| offset_ms.saturating_sub(*it) > ms(SLEW_WITHIN));
         let since = reading.boot_ms;

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use anyhow::bail;
 use nix::sys::statvfs::statvfs;
-use scrip_core::{Vault, directory::Directory, time::Clock};
+use scrip_core::{Vault, directory::Directory, store::KnownTime, time::Clock};
 use serde::Serialize;
 use serde_json::json;
 
@@ -236,8 +236,10 @@ async fn inside(settings: &Settings, vault: &Vault) -> Vec<Finding> {
 async fn clock(vault: &Vault) -> Finding {
     const DRIFT_MS: i64 = 5_000;
     let now = SystemClock.now();
-    match vault.store.latest_time().await {
-        Ok(Some(latest)) if latest.unix_ms > now.unix_ms.saturating_add(DRIFT_MS) => {
+    match vault.store.known_time().await {
+        Ok(Some(KnownTime { now: latest, .. }))
+            if latest.unix_ms > now.unix_ms.saturating_add(DRIFT_MS) =>
+        {
             bad("clock", format!("it says {now}, but the vault has records of {latest}; set it"))
         }
         Ok(_) => good("clock", format!("it says {now}")),

@@ -26,6 +26,7 @@ use scrip_core::{
     },
     permission::{ApplicationKind, Permission, Permissions, Transform},
     plain::Plain,
+    store::KnownTime,
     tenant::{Settings, TenantKind},
     time::{Clock, Timestamp},
     token::{NewToken, TokenSource},
@@ -129,7 +130,7 @@ struct World {
 async fn open(file: &Path, machine: &Arc<Mutex<Machine>>) -> Vault {
     use scrip_core::store::Store;
     let store = SqliteStore::open(file).unwrap();
-    let known = store.latest_time().await.unwrap();
+    let known = store.known_time().await.unwrap();
     let steady = Steady::start(machine.lock().unwrap().reading(), known, Trust::Cautious);
     let clock = SimulatedClock { machine: Arc::clone(machine), steady: Mutex::new(steady) };
     Vault {
@@ -240,7 +241,9 @@ impl World {
             erase_cvcs(&self.vault).await.unwrap();
         }
         if self.chance.between(0, 1) == 0 {
-            self.vault.store.note_time(self.vault.clock.now()).await.unwrap();
+            let clock = &self.vault.clock;
+            let time = KnownTime { now: clock.now(), earliest: clock.earliest() };
+            self.vault.store.note_time(time).await.unwrap();
         }
     }
 

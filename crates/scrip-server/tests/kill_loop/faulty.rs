@@ -14,7 +14,7 @@ use scrip_core::{
     policy::{PolicyRecords, Signed},
     store::{
         AskedAnswer, Beside, Changed, Claimed, DecidePolicy, DeleteToken, InsertToken, Inserted,
-        Store, StoreFuture, StoreStatus, StoredToken, UpdateToken, Updated,
+        KnownTime, Store, StoreFuture, StoreStatus, StoredToken, UpdateToken, Updated,
     },
     time::Timestamp,
 };
@@ -229,12 +229,12 @@ impl Store for Faulty {
         self.inner.forget_access_sessions(before)
     }
 
-    fn note_time(&self, now: Timestamp) -> StoreFuture<'_, ()> {
-        self.inner.note_time(now)
+    fn note_time(&self, time: KnownTime) -> StoreFuture<'_, ()> {
+        self.inner.note_time(time)
     }
 
-    fn latest_time(&self) -> StoreFuture<'_, Option<Timestamp>> {
-        self.inner.latest_time()
+    fn known_time(&self) -> StoreFuture<'_, Option<KnownTime>> {
+        self.inner.known_time()
     }
 
     fn waiting_writes(&self) -> u64 {

@@ -1,28 +1,32 @@
 //! How late it was, for the next start.
 
-use rusqlite::Connection;
-use scrip_core::{store::StoreError, time::Timestamp};
+use rusqlite::{Connection, OptionalExtension, Row};
+use scrip_core::{
+    store::{KnownTime, StoreError},
+    time::Timestamp,
+};
 
 use crate::sqlite::{fault, tokens::execute};
 
 const NOTE_TIME: &str = "
 -- note_time
-INSERT INTO clock_state (one, at) VALUES (1, ?1)
-ON CONFLICT (one) DO UPDATE SET at = ?1";
+INSERT INTO clock_state (one, now, earliest) VALUES (1, ?1, ?2)
+ON CONFLICT (one) DO UPDATE SET now = ?1, earliest = ?2";
 
-pub(super) fn note_time(connection: &Connection, now: Timestamp) -> Result<(), StoreError> {
-    execute(connection, NOTE_TIME, [now.unix_ms]).map(drop)
+pub(super) fn note_time(connection: &Connection, time: KnownTime) -> Result<(), StoreError> {
+    execute(connection, NOTE_TIME, [time.now.unix_ms, time.earliest.unix_ms]).map(drop)
 }
 
-const LATEST_TIME: &str = "
--- latest_time
-SELECT coalesce(
-    (SELECT at FROM clock_state),
-    (SELECT at FROM audit ORDER BY seq DESC LIMIT 1)
-)";
+const KNOWN_TIME: &str = "
+-- known_time
+SELECT now, earliest FROM clock_state
+UNION ALL SELECT at, at FROM (SELECT at FROM audit ORDER BY seq DESC LIMIT 1)
+LIMIT 1";
 
-pub(super) fn latest_time(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
-    let latest: Option<i64> =
-        connection.query_row(LATEST_TIME, [], |row| row.get(0)).map_err(fault)?;
-    Ok(latest.map(|unix_ms| Timestamp { unix_ms }))
+pub(super) fn known_time(connection: &Connection) -> Result<Option<KnownTime>, StoreError> {
+    let known = |row: &Row<'_>| {
+        let [now, earliest] = [row.get(0)?, row.get(1)?].map(|unix_ms| Timestamp { unix_ms });
+        Ok(KnownTime { now, earliest })
+    };
+    connection.query_row(KNOWN_TIME, [], known).optional().map_err(fault)
 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use scrip_core::{
     permission::Permission,
-    store::{Claimed, CvcChange, Deduplicate, Inserted, StoredToken, TokenRecord, UpdateToken},
+    store::{
+        Claimed, CvcChange, Deduplicate, Inserted, KnownTime, StoredToken, TokenRecord, UpdateToken,
+    },
 };
 
 use crate::{
@@ -121,7 +123,8 @@ async fn a_replaced_code_goes_at_its_own_end(desk: Desk) {
 async fn the_time_that_is_known_is_what_was_noted_last(desk: Desk) {
     let store = desk.store();
     for noted in [5, 9, 3] {
-        store.note_time(START.after(noted * MINUTE)).await.unwrap();
-        assert_eq!(store.latest_time().await.unwrap(), Some(START.after(noted * MINUTE)));
+        let time = KnownTime { now: START.after(noted * MINUTE), earliest: START.after(MOMENT) };
+        store.note_time(time).await.unwrap();
+        assert_eq!(store.known_time().await.unwrap(), Some(time));
     }
 }

@@ -8,6 +8,7 @@ use scrip_core::{
     caller::Caller,
     operations::expire_token::{erase_cvcs, expire_token},
     permission::Transform,
+    store::KnownTime,
     tenant::Settings,
     token::NewToken,
 };
@@ -144,15 +145,17 @@ async fn erased_codes_leave_zeros() {
 /// What the next start must not be before. A record that an operator's command wrote, by a clock of
 /// its own, does not count beside a server's note.
 #[tokio::test]
-async fn the_latest_time_is_that_of_a_note_else_of_a_record() {
+async fn the_known_time_is_that_of_a_note_else_of_a_record() {
     let (world, caller) = opened().await;
     let store = &world.vault.store;
-    assert_eq!(store.latest_time().await.unwrap(), Some(START));
+    let known = |it| KnownTime { now: it, earliest: it };
+    assert_eq!(store.known_time().await.unwrap(), Some(known(START)));
     world.clock.advance(MINUTE);
     create(&world.vault, &caller, card(VISA)).await.unwrap();
-    assert_eq!(store.latest_time().await.unwrap(), Some(START.after(MINUTE)));
-    store.note_time(START.after(2 * MINUTE)).await.unwrap();
+    assert_eq!(store.known_time().await.unwrap(), Some(known(START.after(MINUTE))));
+    let noted = KnownTime { now: START.after(2 * MINUTE), earliest: START };
+    store.note_time(noted).await.unwrap();
     world.clock.advance(60 * MINUTE);
     create(&world.vault, &caller, card(VISA)).await.unwrap();
-    assert_eq!(store.latest_time().await.unwrap(), Some(START.after(2 * MINUTE)));
+    assert_eq!(store.known_time().await.unwrap(), Some(noted));
 }

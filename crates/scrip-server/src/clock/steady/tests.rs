@@ -25,7 +25,8 @@ impl Machine {
     }
 
     fn trusting(error_ms: i64, known_ms: Option<i64>, trust: Trust) -> Self {
-        let known = known_ms.map(|unix_ms| Timestamp { unix_ms });
+        let at = |it| Timestamp { unix_ms: it };
+        let known = known_ms.map(|it| KnownTime { now: at(it), earliest: at(it) });
         let steady = Steady::start(reading(START, error_ms), known, trust);
         Self { true_ms: START, error_ms, steady, notices: vec![] }
     }
@@ -173,4 +174,15 @@ fn sleep_is_counted() {
     machine.true_ms += DAY;
     assert_eq!(machine.pass(0), [0, 0, 0]);
     assert_eq!(machine.notices, []);
+}
+
+/// One run after another with a clock that is ahead: what the first one took for now is not what the
+/// second may destroy by.
+#[test]
+fn a_wrong_run_does_not_make_the_next_one_destroy() {
+    let at = |it| Timestamp { unix_ms: START + it };
+    let known = KnownTime { now: at(HOUR), earliest: at(-1000) };
+    let mut steady = Steady::start(reading(START, DAY), Some(known), Trust::Cautious);
+    let (times, _) = steady.observe(reading(START, DAY));
+    assert_eq!([times.earliest, times.now, times.latest], [at(-1000), at(DAY), at(DAY)]);
 }

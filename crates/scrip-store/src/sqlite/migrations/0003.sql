@@ -16,8 +16,9 @@ INSERT INTO directory_state (one, version) VALUES (1, 0);
 
 -- How late it was when a server last looked, so that none starts before it.
 CREATE TABLE clock_state (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    at  INTEGER NOT NULL
+    one      INTEGER PRIMARY KEY CHECK (one = 1),
+    now      INTEGER NOT NULL,
+    earliest INTEGER NOT NULL
 ) STRICT;
 
 -- Policy stands in clear, so every row has a mac over all of its columns, and a tenant's row has
