@@ -129,7 +129,7 @@ pub struct Position {
     pub container: Container,
     pub created_at: Timestamp,
     /// The engine's own number of the token: it tells apart what one instant made, and never
-    /// changes.
+    /// changes while the token is there.
     pub number: i64,
 }
 

@@ -41,7 +41,6 @@ pub struct MemoryStore {
 struct State {
     /// In the order of their making.
     tokens: Vec<Row>,
-    inserted: i64,
     intents: Vec<(TenantId, StoredTokenIntent)>,
     answers: Vec<Answer>,
     audit: Vec<(TenantId, Operation)>,

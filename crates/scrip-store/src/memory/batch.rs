@@ -50,6 +50,11 @@ impl State {
         Ok(Batched::Written(outcomes))
     }
 
+    /// As an engine numbers rows: the number of one that was last, and is gone, may come again.
+    fn next_number(&self) -> i64 {
+        self.tokens.iter().map(|it| it.number).max().unwrap_or(0) + 1
+    }
+
     fn convert(
         &mut self,
         tenant: TenantId,
@@ -80,8 +85,8 @@ impl State {
                 if let Some(at) = self.tokens.iter().position(expired) {
                     self.expire(at, now);
                 }
-                self.inserted += 1;
-                self.tokens.push(Row { number: self.inserted, tenant, token });
+                let number = self.next_number();
+                self.tokens.push(Row { number, tenant, token });
                 (Outcome::New, id)
             }
         };
