@@ -45,7 +45,7 @@ pub(crate) enum Besides {
 
 /// All of them differ from card to card.
 const FOUR_INDEXES: &str = r#","search_indexes":["{{ data.number }}","{{ data.number | last4 }}",
-"{{ data.number | slice: 4, 12 }}","{{ data.number | reverse }}"]"#;
+"{{ data.number | slice: 4, 12 }}","{{ data.number | append: data.expiration_month }}"]"#;
 
 impl Creates {
     pub(crate) fn new(
