@@ -175,7 +175,7 @@ fn a_deleted_tenant_takes_its_keys_along_and_nothing_of_others() {
         text(&session, "session_key")
     };
     let (gone_session, stays_session) = (begin(&gone), begin(&stays));
-    let policy = ["tenants", "tenant_keys", "applications", "api_keys"];
+    let policy = ["tenants", "tenant_keys", "lasting_keys", "applications", "api_keys"];
     for table in policy {
         assert!(rows(&server, table, &gone) > 0, "{table}");
     }

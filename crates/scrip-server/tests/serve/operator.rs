@@ -357,7 +357,7 @@ fn a_deleted_tenant_does_not_come_back() {
     assert_eq!(status(&server, "/tokens/none", &key), 404);
     let connection = rusqlite::Connection::open(house.data().join("scrip.db")).unwrap();
     connection.busy_timeout(Duration::from_secs(5)).unwrap();
-    let tables = ["tenants", "tenant_keys", "applications", "api_keys"];
+    let tables = ["tenants", "tenant_keys", "lasting_keys", "applications", "api_keys"];
     let each = |what: &str| -> String {
         tables.iter().map(|it| what.replace("{}", it)).collect::<Vec<_>>().join(";")
     };

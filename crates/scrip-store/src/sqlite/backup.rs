@@ -109,6 +109,7 @@ fn size(path: &Path) -> u64 {
 /// The copy is `main`, so that statements which make tables are run as they were written. It has
 /// no journal and is not synced: until it is whole and has its name, it is nobody's database.
 const COPY_SETTINGS: &str = "
+    PRAGMA page_size = 4096;
     PRAGMA journal_mode = OFF;
     PRAGMA synchronous = OFF;
     PRAGMA foreign_keys = OFF;

@@ -25,8 +25,9 @@ const APPLICATION_ID: i32 = 0x7363_7270;
 /// `synchronous = FULL` makes a commit durable. The log is checkpointed by a thread of its own and
 /// not shortened: overwriting it is many times cheaper than appending to it. Only what it grew
 /// while somebody read for long, such as a backup, is given back when it starts over: the limit is
-/// twice the mark at which it does.
+/// twice the mark at which it does. The page size counts for a new file only.
 const SETTINGS: &str = "
+    PRAGMA page_size = 4096;
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
     PRAGMA wal_autocheckpoint = 0;
@@ -35,6 +36,9 @@ const SETTINGS: &str = "
     PRAGMA secure_delete = FAST;
     PRAGMA temp_store = MEMORY;
 ";
+
+/// What the schema reckons with, where it says how keys are kept apart.
+const PAGE_BYTES: u32 = 4096;
 
 /// How long one process waits for another's transaction.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -93,6 +97,17 @@ fn open(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
+/// Work in which what is unlinked is overwritten with zeros, also where nothing else is written.
+pub(super) fn overwriting<T>(
+    connection: &Connection,
+    work: impl FnOnce() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    connection.execute_batch("PRAGMA secure_delete = ON").map_err(fault)?;
+    let worked = work();
+    connection.execute_batch("PRAGMA secure_delete = FAST").map_err(fault)?;
+    worked
+}
+
 /// The log and its index get the mode of the file they belong to.
 fn create_private(path: &Path) -> Result<(), StoreError> {
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
@@ -146,6 +161,13 @@ fn migrated(connection: &Connection) -> Result<usize, StoreError> {
     if done > MIGRATIONS.len() {
         return Err(StoreError::Corrupt(
             "the database was written by a newer version of this program; use that one",
+        ));
+    }
+    let page_bytes: u32 =
+        connection.query_row("PRAGMA page_size", [], |row| row.get(0)).map_err(fault)?;
+    if page_bytes != PAGE_BYTES {
+        return Err(StoreError::Corrupt(
+            "the database has pages of another size; a backup of it, restored, has the right one",
         ));
     }
     Ok(done)

@@ -20,6 +20,9 @@ use scrip_seal::{Mac, Sealed, WrappedTenantKeys};
 
 use crate::sqlite::{fault, row::uuid};
 
+/// What stands before a key in its row, so that the key lies on a page of its own: see the schema.
+pub(super) const APART: [u8; 1024] = [0; 1024];
+
 /// In one transaction: rows from before and after a change would not be one policy.
 pub(super) fn load_directory(connection: &Connection) -> Result<DirectoryRecords, StoreError> {
     let transaction = connection.unchecked_transaction().map_err(fault)?;
@@ -64,6 +67,8 @@ fn load_policies(
 ) -> Result<Vec<PolicyRecords>, StoreError> {
     let keys = read(connection, &TENANT_KEYS, only, unreadable, tenant_key)?;
     let mut sealing = grouped(keys);
+    let keys = read(connection, &LASTING_KEYS, only, unreadable, wrapped_key)?;
+    let mut lasting = keys.into_iter().collect::<HashMap<_, _>>();
     let applications = read(connection, &APPLICATIONS, only, unreadable, application)?;
     let mut applications = grouped(applications);
     let api_keys = read(connection, &API_KEYS, only, unreadable, api_key)?;
@@ -73,11 +78,16 @@ fn load_policies(
         let mut keys = sealing.remove(&id).unwrap_or_default();
         keys.sort_by_key(|(version, _)| *version);
         tenant.record.keys.sealing = keys;
+        // Without one nothing opens, and whoever opens it says so.
+        if let Some(key) = lasting.remove(&id) {
+            tenant.record.keys.lasting = key;
+        }
         let applications = applications.remove(&id).unwrap_or_default();
         let api_keys = api_keys.remove(&id).unwrap_or_default();
         found.push(PolicyRecords { tenant, applications, api_keys, seal });
     }
-    for id in applications.into_keys().chain(api_keys.into_keys()).chain(sealing.into_keys()) {
+    let alone = applications.into_keys().chain(api_keys.into_keys());
+    for id in alone.chain(sealing.into_keys()).chain(lasting.into_keys()) {
         let what = "it has policy, and no row of its own".to_owned();
         unreadable.push(Alteration { tenant: Some(id), what });
     }
@@ -137,38 +147,51 @@ const TENANT_KEYS: Table = table!(
     "tenant key",
     "
 -- list_tenant_keys
-SELECT tenant, version, wrapped FROM tenant_keys",
+SELECT tenant, apart, wrapped, version FROM tenant_keys",
     "tenant"
 );
 
 fn tenant_key(row: &Row<'_>) -> Option<(u32, Sealed)> {
-    Some((row.get(1).ok()?, Sealed::from_stored(row.get(2).ok()?)))
+    Some((row.get(3).ok()?, wrapped_key(row)?))
+}
+
+const LASTING_KEYS: Table = table!(
+    "lasting key",
+    "
+-- list_lasting_keys
+SELECT tenant, apart, wrapped FROM lasting_keys",
+    "tenant"
+);
+
+fn wrapped_key(row: &Row<'_>) -> Option<Sealed> {
+    let is_apart = row.get_ref(1).ok()?.as_blob().ok()? == APART;
+    is_apart.then_some(Sealed::from_stored(row.get(2).ok()?))
 }
 
 const TENANTS: Table = table!(
     "tenant",
     "
 -- list_tenants
-SELECT id, name, kind, settings, quotas, lasting_key, mac, policy_counter, policy_mac,
-    created_by, created_at, modified_by, modified_at
+SELECT id, name, kind, settings, quotas, mac, policy_counter, policy_mac, created_by, created_at,
+    modified_by, modified_at
 FROM tenants",
     "id"
 );
 
 fn tenant(row: &Row<'_>) -> Option<(Signed<TenantRecord>, PolicySeal)> {
-    let lasting = Sealed::from_stored(row.get(5).ok()?);
+    let none = WrappedTenantKeys { sealing: Vec::new(), lasting: Sealed::from_stored(Vec::new()) };
     let record = TenantRecord {
         id: TenantId(uuid(row.get(0).ok()?)),
         name: Name::from_stored(&text(row, 1)?)?,
         kind: TenantKind::parse(&text(row, 2)?)?,
         settings: Settings::from_text(&text(row, 3)?)?,
         quotas: Quotas::from_text(&text(row, 4)?)?,
-        keys: WrappedTenantKeys { sealing: Vec::new(), lasting },
-        created: stamp(row, 9)??,
-        modified: stamp(row, 11)?,
+        keys: none,
+        created: stamp(row, 8)??,
+        modified: stamp(row, 10)?,
     };
-    let seal = PolicySeal { counter: row.get(7).ok()?, mac: Mac(row.get(8).ok()?) };
-    Some((Signed { record, mac: Mac(row.get(6).ok()?) }, seal))
+    let seal = PolicySeal { counter: row.get(6).ok()?, mac: Mac(row.get(7).ok()?) };
+    Some((Signed { record, mac: Mac(row.get(5).ok()?) }, seal))
 }
 
 const APPLICATIONS: Table = table!(

@@ -13,11 +13,12 @@ use scrip_core::{
     tenant::TenantRecord,
     time::Timestamp,
 };
-use scrip_seal::Sealed;
+use scrip_seal::{Sealed, WrappedTenantKeys};
 
 use crate::sqlite::{
     answers::{insert_audit, insert_beside},
-    directory::load_policy,
+    connection::overwriting,
+    directory::{APART, load_policy},
     fault,
 };
 
@@ -114,13 +115,12 @@ fn stamped(stamp: Option<Stamp>) -> (Option<[u8; 16]>, Option<i64>) {
 fn put_tenant(connection: &Connection, tenant: &Signed<TenantRecord>) -> Result<(), StoreError> {
     let sql = "
 -- put_tenant
-INSERT INTO tenants (id, name, kind, settings, quotas, lasting_key, created_by, created_at,
-    modified_by, modified_at, mac, policy_counter, policy_mac)
-VALUES (:id, :name, :kind, :settings, :quotas, :lasting_key, :created_by, :created_at,
-    :modified_by, :modified_at, :mac, 0, x'')
+INSERT INTO tenants (id, name, kind, settings, quotas, created_by, created_at, modified_by,
+    modified_at, mac, policy_counter, policy_mac)
+VALUES (:id, :name, :kind, :settings, :quotas, :created_by, :created_at, :modified_by,
+    :modified_at, :mac, 0, x'')
 ON CONFLICT (id) DO UPDATE SET name = :name, kind = :kind, settings = :settings, quotas = :quotas,
-    lasting_key = :lasting_key, modified_by = :modified_by, modified_at = :modified_at,
-    mac = :mac";
+    modified_by = :modified_by, modified_at = :modified_at, mac = :mac";
     let record = &tenant.record;
     let (created_by, created_at) = stamped(Some(record.created));
     let (modified_by, modified_at) = stamped(record.modified);
@@ -130,7 +130,6 @@ ON CONFLICT (id) DO UPDATE SET name = :name, kind = :kind, settings = :settings,
         ":kind": record.kind.as_str(),
         ":settings": record.settings.to_text(),
         ":quotas": record.quotas.to_text(),
-        ":lasting_key": record.keys.lasting.as_bytes(),
         ":created_by": created_by,
         ":created_at": created_at,
         ":modified_by": modified_by,
@@ -138,15 +137,29 @@ ON CONFLICT (id) DO UPDATE SET name = :name, kind = :kind, settings = :settings,
         ":mac": tenant.mac.0,
     };
     connection.execute(sql, parameters).map_err(fault)?;
+    overwriting(connection, || put_keys(connection, record.id, &record.keys))
+}
+
+/// A key that is there already is not written again: one copy of it is enough.
+fn put_keys(
+    connection: &Connection,
+    tenant: TenantId,
+    keys: &WrappedTenantKeys,
+) -> Result<(), StoreError> {
     let sql = "
 -- put_tenant_key
-INSERT INTO tenant_keys (tenant, version, wrapped) VALUES (?1, ?2, ?3)
-ON CONFLICT (tenant, version) DO UPDATE SET wrapped = ?3";
-    for (version, key) in &record.keys.sealing {
-        let parameters = (record.id.0.as_bytes(), version, key.as_bytes());
+INSERT INTO tenant_keys (tenant, version, apart, wrapped) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (tenant, version) DO UPDATE SET wrapped = ?4 WHERE wrapped <> ?4";
+    for (version, key) in &keys.sealing {
+        let parameters = (tenant.0.as_bytes(), version, APART, key.as_bytes());
         connection.execute(sql, parameters).map_err(fault)?;
     }
-    Ok(())
+    let sql = "
+-- put_lasting_key
+INSERT INTO lasting_keys (tenant, apart, wrapped) VALUES (?1, ?2, ?3)
+ON CONFLICT (tenant) DO UPDATE SET wrapped = ?3 WHERE wrapped <> ?3";
+    let parameters = (tenant.0.as_bytes(), APART, keys.lasting.as_bytes());
+    connection.execute(sql, parameters).map(drop).map_err(fault)
 }
 
 fn put_seal(connection: &Connection, tenant: TenantId, seal: PolicySeal) -> Result<(), StoreError> {
@@ -225,11 +238,9 @@ pub(super) fn delete_tenant(
             return Ok(Err(error));
         }
     }
-    connection.execute_batch("PRAGMA secure_delete = ON").map_err(fault)?;
     let sql = "-- delete_tenant\nDELETE FROM tenants WHERE id = ?";
-    let deleted = connection.execute(sql, [tenant.0.as_bytes()]).map_err(fault);
-    connection.execute_batch("PRAGMA secure_delete = FAST").map_err(fault)?;
-    if deleted? == 0 {
+    let delete = || connection.execute(sql, [tenant.0.as_bytes()]).map_err(fault);
+    if overwriting(connection, delete)? == 0 {
         return Ok(Ok(Changed::Stale));
     }
     let sql = "

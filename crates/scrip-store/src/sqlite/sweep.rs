@@ -12,6 +12,7 @@ use scrip_core::{
 
 use crate::sqlite::{
     answers::insert_audit,
+    connection::overwriting,
     fault,
     row::{token_columns, uuid},
     tokens::{execute, first_token, remove, remove_row},
@@ -112,11 +113,7 @@ DELETE FROM intent_cvcs WHERE intent IN (
     SELECT intent FROM intent_cvcs WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2
 )";
 
-/// What is unlinked is overwritten with zeros, also where nothing else is written.
 pub(super) fn sweep_cvcs(connection: &Connection, ended: Timestamp) -> Result<usize, StoreError> {
-    connection.execute_batch("PRAGMA secure_delete = ON").map_err(fault)?;
     let erase = |sql| execute(connection, sql, (ended.unix_ms, CVCS_AT_ONCE));
-    let erased = erase(SWEEP_CVCS).and_then(|it| Ok(it.saturating_add(erase(SWEEP_INTENT_CVCS)?)));
-    connection.execute_batch("PRAGMA secure_delete = FAST").map_err(fault)?;
-    erased
+    overwriting(connection, || Ok(erase(SWEEP_CVCS)?.saturating_add(erase(SWEEP_INTENT_CVCS)?)))
 }

@@ -17,7 +17,7 @@ type Altered = (&'static str, &'static str, &'static [&'static str]);
 fn row(table: &str) -> &'static str {
     match table {
         "tenants" => "id = {victim}",
-        "tenant_keys" => "tenant = {victim}",
+        "tenant_keys" | "lasting_keys" => "tenant = {victim}",
         "applications" => "id = {private}",
         "api_keys" => "application = {private}",
         _ => "TRUE",
@@ -58,17 +58,6 @@ const ALTERED: &[Altered] = &[
             "''",
         ],
     ),
-    (
-        "tenants",
-        "lasting_key",
-        &[
-            "(SELECT lasting_key FROM tenants WHERE id = {other})",
-            "(SELECT wrapped FROM tenant_keys WHERE tenant = {victim})",
-            "substr(lasting_key, 1, length(lasting_key) - 1)",
-            "zeroblob(length(lasting_key))",
-            "x''",
-        ],
-    ),
     ("tenants", "created_by", &["{manager}", "zeroblob(16)", "x'00'", "x''"]),
     ("tenants", "created_at", &["created_at + 1", "created_at - 1", "0", "-1"]),
     ("tenants", "modified_by", &["{private}", "{other}", "x'00'", "NULL"]),
@@ -107,7 +96,19 @@ const ALTERED: &[Altered] = &[
         "wrapped",
         &[
             "(SELECT wrapped FROM tenant_keys WHERE tenant = {other})",
-            "(SELECT lasting_key FROM tenants WHERE id = {victim})",
+            "(SELECT wrapped FROM lasting_keys WHERE tenant = {victim})",
+            "substr(wrapped, 1, length(wrapped) - 1)",
+            "zeroblob(length(wrapped))",
+            "x''",
+        ],
+    ),
+    ("lasting_keys", "tenant", &["{fresh}", "x''", "x'00'"]),
+    (
+        "lasting_keys",
+        "wrapped",
+        &[
+            "(SELECT wrapped FROM lasting_keys WHERE tenant = {other})",
+            "(SELECT wrapped FROM tenant_keys WHERE tenant = {victim})",
             "substr(wrapped, 1, length(wrapped) - 1)",
             "zeroblob(length(wrapped))",
             "x''",
@@ -174,12 +175,25 @@ const OF_THE_PEPPER: &[Altered] = &[
         "system_keys",
         "wrapped",
         &[
-            "(SELECT lasting_key FROM tenants WHERE id = {victim})",
+            "(SELECT wrapped FROM lasting_keys WHERE tenant = {victim})",
             "substr(wrapped, 1, length(wrapped) - 1)",
             "zeroblob(length(wrapped))",
             "x''",
         ],
     ),
+];
+
+/// What keeps a key where it can be destroyed. The schema checks it too, so that has to be altered
+/// first.
+const APART: &[Altered] =
+    &[("tenant_keys", "apart", NOT_APART), ("lasting_keys", "apart", NOT_APART)];
+
+const NOT_APART: &[&str] = &[
+    "x''",
+    "wrapped",
+    "zeroblob(1023)",
+    "zeroblob(1025)",
+    "CAST(zeroblob(1023) || x'01' AS BLOB)",
 ];
 
 /// Columns that decide nothing, and why.
@@ -201,7 +215,7 @@ async fn no_column_of_policy_is_forgotten_here() {
     };
     for table in TABLES {
         let actual = of(&format!("SELECT name FROM pragma_table_info('{table}')"));
-        let tested = [ALTERED, OF_THE_PEPPER, HARMLESS].concat();
+        let tested = [ALTERED, APART, OF_THE_PEPPER, HARMLESS].concat();
         let tested = tested.iter().map(|(table, column, _)| (*table, *column));
         let tested = tested.chain(FIXED.iter().copied());
         let tested = tested.chain(policy_sessions::columns().map(|it| ("access_sessions", it)));
@@ -297,6 +311,16 @@ async fn an_altered_column_of_policy_is_noticed() {
     check_each(&Scene::open().await, ALTERED).await;
 }
 
+#[tokio::test]
+async fn keys_that_do_not_stand_apart_are_noticed() {
+    let scene = Scene::open().await;
+    for sql in each(APART) {
+        assert!(!scene.write(&sql), "{sql}");
+    }
+    scene.loosen();
+    check_each(&scene, APART).await;
+}
+
 /// The schema can be altered too, and then a column can hold anything.
 #[tokio::test]
 async fn a_column_of_another_type_is_noticed() {
@@ -304,7 +328,7 @@ async fn a_column_of_another_type_is_noticed() {
     scene.loosen();
     check_sound(&scene, Some(&scene.before), "loosened").await;
     let rows = scene.rows();
-    for (table, column, _) in ALTERED {
+    for (table, column, _) in ALTERED.iter().chain(APART) {
         for value in ["NULL", "1.5", "'text'", "x'c328'", "CAST(x'c328' AS TEXT)"] {
             let sql = format!("UPDATE {table} SET {column} = {value} WHERE {}", row(table));
             // A key column of a table without row numbers never is null, and nobody is nobody.

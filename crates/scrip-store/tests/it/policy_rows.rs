@@ -22,6 +22,7 @@ const MOVED: &[&str] = &[
     // Taken away.
     "DELETE FROM tenants WHERE id = {victim}",
     "DELETE FROM tenant_keys WHERE tenant = {victim}",
+    "DELETE FROM lasting_keys WHERE tenant = {victim}",
     "DELETE FROM applications WHERE id = {private}",
     "DELETE FROM applications WHERE tenant = {victim}",
     "DELETE FROM api_keys WHERE application = {private}",
@@ -32,19 +33,21 @@ const MOVED: &[&str] = &[
     "DELETE FROM tenants WHERE id = {victim}; DELETE FROM applications WHERE tenant = {victim};
         DELETE FROM api_keys WHERE tenant = {victim}",
     // A second time, under another name.
-    "INSERT INTO tenant_keys SELECT tenant, 2, wrapped FROM tenant_keys WHERE tenant = {victim}",
+    "INSERT INTO tenant_keys SELECT tenant, 2, apart, wrapped FROM tenant_keys
+        WHERE tenant = {victim}",
     "INSERT INTO applications SELECT tenant, {fresh}, name, kind, access, created_by, created_at,
         modified_by, modified_at, mac FROM applications WHERE id = {manager}",
     "INSERT INTO api_keys SELECT tenant, application, {fresh}, zeroblob(32), created_by,
         created_at, mac FROM api_keys WHERE application = {manager}",
     // Ones that cannot be read.
-    "INSERT INTO tenant_keys VALUES ({victim}, -1, x'')",
+    "INSERT INTO tenant_keys VALUES ({victim}, -1, zeroblob(1024), x'')",
     "INSERT INTO applications SELECT tenant, {fresh}, name, 'unheard of', access, created_by,
         created_at, modified_by, modified_at, mac FROM applications WHERE id = {manager}",
     "INSERT INTO api_keys SELECT tenant, application, {fresh}, x'00', created_by, created_at, mac
         FROM api_keys WHERE application = {manager}",
     // From another tenant, as they are and as if they were this one's.
-    "INSERT INTO tenant_keys SELECT {victim}, 2, wrapped FROM tenant_keys WHERE tenant = {other}",
+    "INSERT INTO tenant_keys SELECT {victim}, 2, apart, wrapped FROM tenant_keys
+        WHERE tenant = {other}",
     "INSERT INTO applications SELECT {victim}, id, name, kind, access, created_by, created_at,
         modified_by, modified_at, mac FROM applications WHERE id = {other private}",
     "UPDATE api_keys SET tenant = {victim} WHERE application = {other private}",
@@ -73,6 +76,9 @@ const MOVED: &[&str] = &[
     "UPDATE tenant_keys SET tenant = {fresh} WHERE tenant = {victim};
         UPDATE tenant_keys SET tenant = {victim} WHERE tenant = {other};
         UPDATE tenant_keys SET tenant = {other} WHERE tenant = {fresh}",
+    "UPDATE lasting_keys SET tenant = {fresh} WHERE tenant = {victim};
+        UPDATE lasting_keys SET tenant = {victim} WHERE tenant = {other};
+        UPDATE lasting_keys SET tenant = {other} WHERE tenant = {fresh}",
     // Two columns that hold together.
     "UPDATE tenants SET modified_by = NULL, modified_at = NULL WHERE id = {victim}",
     "UPDATE applications SET modified_by = NULL, modified_at = NULL WHERE id = {private}",
@@ -104,6 +110,7 @@ async fn a_tenant_taken_whole_is_nobody() {
     let rows = scene.rows();
     let sql = "DELETE FROM tenants WHERE id = {victim};
         DELETE FROM tenant_keys WHERE tenant = {victim};
+        DELETE FROM lasting_keys WHERE tenant = {victim};
         DELETE FROM applications WHERE tenant = {victim};
         DELETE FROM api_keys WHERE tenant = {victim}";
     assert!(scene.write(sql));

@@ -29,6 +29,7 @@ use crate::world::{Engine, TOKENS, World, plain, ruled};
 pub(crate) const TABLES: &[&str] = &[
     "tenants",
     "tenant_keys",
+    "lasting_keys",
     "applications",
     "api_keys",
     "access_sessions",
@@ -143,8 +144,9 @@ impl Scene {
     pub(crate) fn loosen(&self) {
         let sql = "
             PRAGMA writable_schema = ON;
-            UPDATE sqlite_schema SET sql = replace(replace(replace(replace(sql,
-                'STRICT, ', ''), ') STRICT', ')'), 'NOT NULL', ''), 'CHECK (one = 1)', '')
+            UPDATE sqlite_schema SET sql = replace(replace(replace(replace(replace(sql,
+                'STRICT, ', ''), ') STRICT', ')'), 'NOT NULL', ''), 'CHECK (one = 1)', ''),
+                'CHECK (apart = zeroblob(1024))', '')
             WHERE type = 'table';
             PRAGMA writable_schema = RESET;";
         self.outside.execute_batch(sql).unwrap();

@@ -17,7 +17,10 @@ use scrip_core::{
     token_type::TokenType,
 };
 use scrip_seal::Sealed;
-use scrip_store::sqlite::backup::{Copied, LEFT_OUT, Portion, copy_database, examine, upgrade};
+use scrip_store::{
+    SqliteStore,
+    sqlite::backup::{Copied, LEFT_OUT, Portion, copy_database, examine, upgrade},
+};
 
 use crate::{
     desk::{Desk, bare, code, record, revised},
@@ -272,6 +275,27 @@ async fn what_is_not_ours_or_newer_is_neither_copied_nor_used() {
     let absent = folder.path().join("absent");
     assert!(copy_database(&absent, &empty(folder.path()), NO_BOUND, |_| ()).is_err());
     assert!(!absent.exists());
+}
+
+/// Keys are kept apart by a number of bytes that is right for one size of pages.
+#[tokio::test]
+async fn pages_of_another_size_are_not_used_but_copied_to_the_right_one() {
+    let desk = lived_in().await;
+    let folder = tempfile::tempdir().unwrap();
+    let copy = empty(folder.path());
+    copied(&desk.world.file(), &copy);
+    let size = |file: &Path| number(file, "SELECT page_size FROM pragma_page_size");
+    assert_eq!((size(&desk.world.file()), size(&copy)), (4096, 4096));
+    let other = "PRAGMA page_size = 8192; VACUUM";
+    Connection::open(&copy).unwrap().execute_batch(other).unwrap();
+    assert_eq!(size(&copy), 8192);
+    refused(examine(&copy, || ()), "another size");
+    refused(SqliteStore::open(&copy), "another size");
+    let again = folder.path().join("again");
+    fs::write(&again, b"").unwrap();
+    copied(&copy, &again);
+    assert_eq!(size(&again), 4096);
+    assert!(examine(&again, || ()).is_ok());
 }
 
 /// Each of these is a database that SQLite opens without a word.

@@ -29,7 +29,6 @@ CREATE TABLE tenants (
     kind           TEXT NOT NULL,
     settings       TEXT NOT NULL,
     quotas         TEXT NOT NULL,
-    lasting_key    BLOB NOT NULL,
     created_by     BLOB,
     created_at     INTEGER NOT NULL,
     modified_by    BLOB,
@@ -39,11 +38,24 @@ CREATE TABLE tenants (
     policy_mac     BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Keys are destroyed by overwriting them, so there must be one copy of each. But the engine moves
+-- rows between pages as others come and go, and leaves what it moved where it was, `secure_delete` or
+-- not. What it never moves is the part of a long row that does not fit on the row's page: that has
+-- pages of its own, which are overwritten when they are freed. Of a row that is too long at most 1002
+-- bytes stay, with pages of 4096 bytes, and no others are used. Those are the beginning of the row,
+-- which ends before what stands `apart` does; so what comes after that is never moved.
 CREATE TABLE tenant_keys (
     tenant  BLOB NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
     version INTEGER NOT NULL,
+    apart   BLOB NOT NULL CHECK (apart = zeroblob(1024)),
     wrapped BLOB NOT NULL,
     PRIMARY KEY (tenant, version)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE lasting_keys (
+    tenant  BLOB NOT NULL PRIMARY KEY REFERENCES tenants (id) ON DELETE CASCADE,
+    apart   BLOB NOT NULL CHECK (apart = zeroblob(1024)),
+    wrapped BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE applications (
