@@ -47,7 +47,7 @@ pub(super) struct Progress {
     /// The log has grown past its mark, and only the writer can make it start over.
     pub(super) restart_due: AtomicBool,
     /// What was in the log must not stay there: it is to be moved and cut to nothing, by the
-    /// writer before its next commit.
+    /// writer, before it tells anybody of its next commit.
     pub(super) cut_asked: AtomicBool,
     /// The writer could not; now the checkpointer tries.
     pub(super) cut_due: AtomicBool,
@@ -126,12 +126,7 @@ fn run(connection: &Connection, mut waiting: mpsc::Receiver<Work>, progress: &Pr
         if progress.restart_due.swap(false, Ordering::Relaxed) {
             restart(connection);
         }
-        if progress.cut_asked.swap(false, Ordering::Relaxed) && !cut_soon(connection) {
-            tracing::warn!("somebody reads the database all the while; its log is cut later");
-            // Nobody else is to wait for it.
-            progress.cut_due.store(true, Ordering::Relaxed);
-        }
-        commit(connection, &mut batch, &mut waiting);
+        commit(connection, &mut batch, &mut waiting, progress);
         progress.commits.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -174,7 +169,12 @@ pub(super) fn cut(connection: &Connection) -> bool {
     busy == Ok(0_i64)
 }
 
-fn commit(connection: &Connection, batch: &mut Vec<Work>, waiting: &mut mpsc::Receiver<Work>) {
+fn commit(
+    connection: &Connection,
+    batch: &mut Vec<Work>,
+    waiting: &mut mpsc::Receiver<Work>,
+    progress: &Progress,
+) {
     let mut done = Vec::with_capacity(batch.len());
     if execute(connection, "BEGIN IMMEDIATE").is_err() {
         batch.clear();
@@ -192,6 +192,12 @@ fn commit(connection: &Connection, batch: &mut Vec<Work>, waiting: &mut mpsc::Re
     let committed = execute(connection, "COMMIT");
     if committed.is_err() && !connection.is_autocommit() {
         drop(execute(connection, "ROLLBACK"));
+    }
+    // Not before the commit began: whoever asked may have joined it later.
+    if progress.cut_asked.swap(false, Ordering::Relaxed) && !cut_soon(connection) {
+        tracing::warn!("somebody reads the database all the while; its log is cut later");
+        // Nobody else is to wait for it.
+        progress.cut_due.store(true, Ordering::Relaxed);
     }
     for worked in done.into_iter().flatten() {
         (worked.tell)(if committed.is_ok() { Ok(()) } else { Err(unknown()) });

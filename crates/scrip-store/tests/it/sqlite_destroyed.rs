@@ -305,3 +305,38 @@ async fn nor_while_others_are_at_work() {
         assert_eq!(left, [0; TENANTS], "somebody {name}");
     }
 }
+
+/// Nor does an answer come with the commit of somebody else, before the log is cut.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nor_while_others_write() {
+    const TENANTS: usize = 16;
+    const WRITERS: usize = 4;
+    let world = World::open(Engine::Sqlite).await;
+    let neighbour = world.tenant(Settings::default()).await;
+    let neighbour = world.caller(&neighbour, plain(TOKENS)).await;
+    let mut tenants = Vec::new();
+    for _ in 0..TENANTS {
+        tenants.push(world.tenant(Settings::default()).await);
+    }
+    let ended = Arc::new(AtomicBool::new(false));
+    let write = |_| {
+        let (vault, caller, until) = (world.vault.clone(), neighbour.clone(), Arc::clone(&ended));
+        tokio::spawn(async move {
+            while !until.load(Ordering::Relaxed) {
+                create(&vault, &caller, card(VISA)).await.unwrap();
+            }
+        })
+    };
+    let writers: Vec<_> = (0..WRITERS).map(write).collect();
+    let mut left = Vec::new();
+    for tenant in &tenants {
+        let traces = Traces::of(&world.file(), tenant);
+        delete(&world, tenant).await;
+        left.push(traces.found(&world.file()));
+    }
+    ended.store(true, Ordering::Relaxed);
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    assert_eq!(left, [0; TENANTS]);
+}
