@@ -77,6 +77,10 @@ impl Faults {
         self.0.is_empty()
     }
 
+    pub(crate) fn into_all(self) -> Vec<(ErrorCode, String)> {
+        self.0
+    }
+
     /// An answer has one code. The lowest is answered, as a missing element explains most others.
     pub(crate) fn into_fault(self) -> Option<Fault> {
         let code = self.0.iter().map(|(code, _)| *code).min()?;

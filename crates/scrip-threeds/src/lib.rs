@@ -3,6 +3,7 @@
 //! Pure: bytes, times and ids come in as arguments, and what is to be done comes out as values. The
 //! messages are for both directions, so that a simulated directory server can be built of them too.
 
+pub mod authentication;
 pub mod code;
 pub mod encoding;
 pub mod fault;
@@ -10,3 +11,6 @@ pub mod format;
 mod json;
 pub mod message;
 pub mod range;
+pub mod request;
+pub mod session;
+pub mod webhook;

@@ -34,6 +34,7 @@ pub use results::{RReq, RRes};
 pub use risk::MerchantRisk;
 pub use versions::{CardRange, PReq, PRes, RANGES_MAX};
 
+pub(crate) use document::read_whole;
 pub(crate) use need::{Facts, Need};
 
 use crate::{
@@ -48,14 +49,30 @@ pub struct Scene {
     pub version: Version,
     pub channel: Option<DeviceChannel>,
     pub category: Option<AuthenticationCategory>,
-    /// Ids of the extensions the reader understands: any other must not be critical.
-    pub extensions: &'static [&'static str],
+    pub extensions: Known,
+}
+
+/// Which extensions the reader understands, by their ids: any other must not be critical.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    These(&'static [&'static str]),
+    /// For who only writes or hands on: understanding is up to the one who reads.
+    All,
+}
+
+impl Known {
+    pub(crate) fn has(self, id: &str) -> bool {
+        match self {
+            Self::These(ids) => ids.contains(&id),
+            Self::All => true,
+        }
+    }
 }
 
 impl Scene {
     #[must_use]
     pub fn of(version: Version) -> Self {
-        Self { version, channel: None, category: None, extensions: &[] }
+        Self { version, channel: None, category: None, extensions: Known::These(&[]) }
     }
 
     #[must_use]

@@ -1,6 +1,6 @@
 //! Bytes from outside, until they are a message.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
 use crate::{
@@ -84,14 +84,23 @@ fn plain<M: Message>(message: &M) -> Plain {
 fn read_fields<M: Message>(plain: &Plain, scene: &Scene) -> Result<M, Fault> {
     let mut faults = Faults::default();
     let mut place = Place { path: String::new(), scene, faults: &mut faults };
-    let read = M::read_fields(&plain.0, &mut place);
-    for (code, name) in read.iter().flat_map(|it| it.contradictions(scene)) {
-        faults.add(code, name.to_owned());
-    }
+    let read = read_whole(&plain.0, &mut place);
     match (read, faults.into_fault()) {
         (Some(message), None) => Ok(message),
         (_, fault) => Err(fault.unwrap_or(Fault::of(ErrorCode::MessageInvalid))),
     }
+}
+
+/// Every fault there is, for whoever can tell them one by one.
+pub(crate) fn read_whole<M: Message>(
+    object: &Map<String, Value>,
+    place: &mut Place<'_>,
+) -> Option<M> {
+    let read = M::read_fields(object, place);
+    for (code, name) in read.iter().flat_map(|it| it.contradictions(place.scene)) {
+        place.below(name).fault(code);
+    }
+    read
 }
 
 /// A JSON object that says which message it is. Its elements are not checked yet.

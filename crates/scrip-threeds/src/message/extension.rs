@@ -1,7 +1,7 @@
 //! What schemes add to messages.
 
 use crate::{
-    fault::{ErrorCode, Faults},
+    fault::ErrorCode,
     format::{Format, List, Object, Place, Text},
     message::record::{nested, record},
 };
@@ -45,7 +45,7 @@ impl Format for Extensions {
     fn read(value: &serde_json::Value, place: &mut Place<'_>) -> Option<Self> {
         let known = place.scene.extensions;
         let read = List::<Extension, EXTENSIONS_MAX>::read(value, place)?;
-        let foreign = |it: &&Extension| it.critical && !known.contains(&it.id.expose());
+        let foreign = |it: &&Extension| it.critical && !known.has(it.id.expose());
         if read.items().iter().any(|it| foreign(&it)) {
             place.fault(ErrorCode::CriticalExtensionUnknown);
             return None;
@@ -81,17 +81,5 @@ impl Format for Extensions {
         wide["id"] = "i".repeat(64).into();
         let many = vec![one.clone(); EXTENSIONS_MAX + 1];
         vec![vec![critical].into(), many.into(), vec![wide; EXTENSIONS_MAX].into(), one.clone()]
-    }
-}
-
-impl Extensions {
-    /// Whether a sender may send these: the same bounds, before there is a message.
-    pub(crate) fn is_sendable(&self) -> bool {
-        let mut faults = Faults::default();
-        let scene = crate::message::Scene::of(crate::format::Version::V220);
-        let mut place = Place { path: String::new(), scene: &scene, faults: &mut faults };
-        let total = self.write().to_string().chars().count() <= TOTAL_CHARS_MAX;
-        let _read = List::<Extension, EXTENSIONS_MAX>::read(&self.write(), &mut place);
-        total && faults.is_empty()
     }
 }
