@@ -1,5 +1,5 @@
-//! The outcome of an authentication, as the interface shows it: made of an ARes, and completed by an
-//! RReq.
+//! The outcome of an authentication, as the interface shows it: made of an `ARes`, and completed by an
+//! `RReq`.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,7 @@ pub struct Authentication {
     pub acs_operator_id: Option<Text<1, 32>>,
     pub authentication_value: Option<AuthenticationValue>,
     pub status: Status,
-    /// What the ARes said, whatever came later.
+    /// What the `ARes` said, whatever came later.
     pub directory_status: Status,
     pub reason: Option<StatusReason>,
     pub eci: Option<Alphanumeric<2, 2>>,

@@ -42,7 +42,7 @@ use crate::{
     format::Version,
 };
 
-/// What is known of a transaction before its message is read. AReq tells all of it itself; an
+/// What is known of a transaction before its message is read. `AReq` tells all of it itself; an
 /// answer is read in the light of its question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scene {

@@ -1,4 +1,4 @@
-//! What a client asks for, and the AReq that is made of it.
+//! What a client asks for, and the `AReq` that is made of it.
 //!
 //! Whoever reads the client's JSON fills these structures; nothing is checked then. The rules name
 //! attributes of the client's request; the formats are those of the message itself.

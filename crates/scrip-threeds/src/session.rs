@@ -2,7 +2,7 @@
 //! what is to be done, or a refusal.
 //!
 //! Nothing here waits, writes or sends. Whoever runs it writes the new state before anything that
-//! cannot be taken back: the state after "authenticate" says that the fate of the AReq is unknown,
+//! cannot be taken back: the state after "authenticate" says that the fate of the `AReq` is unknown,
 //! and a process that dies there leaves just that behind.
 
 mod effect;

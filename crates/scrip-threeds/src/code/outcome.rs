@@ -23,7 +23,7 @@ impl Status {
         !matches!(self, Self::Challenge | Self::DecoupledChallenge)
     }
 
-    /// What an RReq may tell.
+    /// What an `RReq` may tell.
     #[must_use]
     pub fn is_result(self) -> bool {
         self.is_final() && self != Self::Informational

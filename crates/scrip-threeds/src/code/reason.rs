@@ -63,9 +63,6 @@ impl StatusReason {
             let known = OF_SCHEMES.iter().find(|(of, it, _)| *of == scheme && *it == code);
             known.map(|(_, _, name)| *name)
         };
-        match self {
-            Self::Scheme(code) => of_scheme(code),
-            known => known.name(),
-        }
+        if let Self::Scheme(code) = self { of_scheme(code) } else { self.name() }
     }
 }

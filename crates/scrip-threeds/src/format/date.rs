@@ -7,9 +7,9 @@ use crate::{
 
 /// YYYYMMDD.
 pub type Day = Checked<DayRule>;
-/// YYYYMMDDhhmm.
+/// `YYYYMMDDhhmm`.
 pub type Minute = Checked<MinuteRule>;
-/// YYYYMMDDhhmmss.
+/// `YYYYMMDDhhmmss`.
 pub type Second = Checked<SecondRule>;
 /// YYMM, of a card.
 pub type CardExpiry = Checked<CardExpiryRule>;
@@ -22,7 +22,7 @@ fn pair(text: &str, at: usize, low: u8, high: u8) -> Result<u8, ErrorCode> {
 
 fn day(text: &str) -> Result<(), ErrorCode> {
     let year: u16 = text.get(..4).and_then(|it| it.parse().ok()).unwrap_or_default();
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let days = match pair(text, 4, 1, 12)? {
         2 if leap => 29,
         2 => 28,

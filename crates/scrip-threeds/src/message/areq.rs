@@ -1,4 +1,4 @@
-//! AReq: a cardholder, or a card, is to be authenticated.
+//! `AReq`: a cardholder, or a card, is to be authenticated.
 
 use crate::{
     code::{
@@ -154,17 +154,11 @@ fn recurring(facts: &Facts<'_>) -> Need {
 }
 
 fn browser_optional(facts: &Facts<'_>) -> Need {
-    match browser(facts) {
-        Need::Required => Need::Optional,
-        other => other,
-    }
+    browser(facts).not_required()
 }
 
 fn app_optional(facts: &Facts<'_>) -> Need {
-    match app(facts) {
-        Need::Required => Need::Optional,
-        other => other,
-    }
+    app(facts).not_required()
 }
 
 /// 2.1.0 takes scripts for granted.

@@ -1,4 +1,4 @@
-//! ARes: how an authentication went, or that there is more to do.
+//! `ARes`: how an authentication went, or that there is more to do.
 
 use crate::{
     code::{

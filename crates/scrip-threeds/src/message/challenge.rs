@@ -1,4 +1,4 @@
-//! CReq and CRes: between the cardholder's device and the ACS. A 3DS server sees the last CRes of a
+//! `CReq` and `CRes`: between the cardholder's device and the ACS. A 3DS server sees the last `CRes` of a
 //! browser; a simulator and an app see the rest.
 
 use crate::{
@@ -88,7 +88,7 @@ fn status(facts: &Facts<'_>) -> Need {
     Need::only_if(facts.is("challengeCompletionInd", &["Y"]))
 }
 
-/// A browser is shown pages, and its one CRes is the last.
+/// A browser is shown pages, and its one `CRes` is the last.
 fn ui_type(facts: &Facts<'_>) -> Need {
     let shown = facts.is("challengeCompletionInd", &["N"]);
     Need::required_if(shown && facts.on(DeviceChannel::App))

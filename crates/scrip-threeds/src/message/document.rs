@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// Room for the longest AReq: 64,000 characters of an SDK and 81,920 of extensions.
+/// Room for the longest `AReq`: 64,000 characters of an SDK and 81,920 of extensions.
 pub const MESSAGE_BYTES_MAX: usize = 262_144;
 /// Room for the ranges of a large scheme.
 pub const RANGES_BYTES_MAX: usize = 48 << 20;

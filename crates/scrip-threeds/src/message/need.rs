@@ -28,6 +28,10 @@ impl Need {
         if condition { Self::Required } else { Self::Never }
     }
 
+    pub(crate) fn not_required(self) -> Self {
+        if self == Self::Required { Self::Optional } else { self }
+    }
+
     /// For elements that came with 2.2.0.
     pub(crate) fn since_220(self, facts: &Facts<'_>) -> Self {
         if facts.scene.version < Version::V220 { Self::Unknown } else { self }

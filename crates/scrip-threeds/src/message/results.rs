@@ -1,4 +1,4 @@
-//! RReq and RRes: how a challenge ended.
+//! `RReq` and `RRes`: how a challenge ended.
 
 use crate::{
     code::{

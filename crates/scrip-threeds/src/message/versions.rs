@@ -1,4 +1,4 @@
-//! PReq and PRes: which cards take part, with which versions.
+//! `PReq` and `PRes`: which cards take part, with which versions.
 
 use crate::{
     code::{AcsInformation, Action},

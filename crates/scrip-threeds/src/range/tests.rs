@@ -139,7 +139,7 @@ fn versions_in_common() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
     /// Random changes, on a short line of cards so that they meet.
     #[test]

@@ -1,4 +1,4 @@
-//! Request, session and card into an AReq.
+//! Request, session and card into an `AReq`.
 
 use std::borrow::Cow;
 
@@ -39,7 +39,7 @@ pub struct Card {
     pub expiry: Option<String>,
 }
 
-/// All that an AReq is made of.
+/// All that an `AReq` is made of.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     pub situation: Situation<'a>,
@@ -111,13 +111,12 @@ fn violation(code: ErrorCode, name: &str) -> Violation {
     let element = whole.or_else(|| elements::all().find(|it| it.name == parent));
     let path = element.map(|it| it.path).filter(|it| !it.is_empty());
     let path = path.map_or_else(|| Cow::Owned(name.to_owned()), Cow::Borrowed);
-    let message = match code {
-        ErrorCode::ElementMissing => "is required",
-        ErrorCode::IsoCodeInvalid => "is not a code that can be used here",
-        other => {
-            debug_assert!(other != ErrorCode::MessageInvalid, "the tables give no other");
-            "has a form or length that the card schemes do not accept"
-        }
+    let message = if code == ErrorCode::ElementMissing {
+        "is required"
+    } else if code == ErrorCode::IsoCodeInvalid {
+        "is not a code that can be used here"
+    } else {
+        "has a form or length that the card schemes do not accept"
     };
     Violation { path, message }
 }

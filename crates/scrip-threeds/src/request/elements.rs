@@ -1,4 +1,4 @@
-//! Which attribute of a request becomes which element of an AReq, as tables. An element of an object
+//! Which attribute of a request becomes which element of an `AReq`, as tables. An element of an object
 //! is named with a dot.
 
 mod cardholder;

@@ -10,7 +10,7 @@ use crate::{
 /// Something to be done, after the new state is written.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Send the AReq, with this said of the method.
+    /// Send the `AReq`, with this said of the method.
     SendRequest { method: MethodCompletion },
     /// Answer the result.
     AnswerResult { answer: Box<RRes> },

@@ -29,7 +29,7 @@ pub enum Event {
     Authenticate {
         asked: Asked,
     },
-    /// The AReq did not leave: nobody can have seen it.
+    /// The `AReq` did not leave: nobody can have seen it.
     RequestNotSent,
     Response {
         answer: Box<ARes>,

@@ -16,12 +16,8 @@ use crate::{
 impl Session {
     pub(super) fn result(&self, result: &RReq, now: Moment) -> Stepped {
         self.is_about(&result.server_trans_id)?;
-        let (waiting, until) = match &self.phase {
-            Phase::Challenged { waiting } => (waiting, None),
-            Phase::Decoupled { waiting, until } => (waiting, Some(*until)),
-            // A challenge has one result. A second one, and one for no challenge, is for nobody.
-            _ => return Err(Refusal::NoChallenge),
-        };
+        // A challenge has one result. A second one, and one for no challenge, is for nobody.
+        let (waiting, until) = self.waiting().ok_or(Refusal::NoChallenge)?;
         fits(waiting, result)?;
         if until.is_some_and(|it| now >= it) {
             return Err(Refusal::TooLate);
@@ -51,34 +47,37 @@ impl Session {
         if response.completed == YesNo::No {
             return self.as_before();
         }
-        let phase = match &self.phase {
-            Phase::Challenged { waiting } if !waiting.was_told => {
-                let waiting = Box::new(Waiting { was_told: true, ..(**waiting).clone() });
-                Phase::Challenged { waiting }
-            }
-            Phase::Authenticated { authentication, was_challenged: true, was_told: false } => {
-                Phase::Authenticated {
-                    authentication: authentication.clone(),
-                    was_challenged: true,
-                    was_told: true,
-                }
-            }
-            Phase::Challenged { .. } | Phase::Authenticated { was_challenged: true, .. } => {
-                return self.as_before();
-            }
-            _ => return Err(Refusal::NoChallenge),
-        };
+        let (phase, was_told) = self.told().ok_or(Refusal::NoChallenge)?;
+        if was_told {
+            return self.as_before();
+        }
         let (session, _) = self.to(phase)?;
         let status = response.status.unwrap_or(Status::Failed);
         Ok((session, vec![emit_status(EventType::ChallengeCompleted, status)]))
     }
 
+    /// The phase of a challenge after the browser told of its end, and whether it had done so before.
+    /// A decoupled challenge has no browser.
+    fn told(&self) -> Option<(Phase, bool)> {
+        if let Phase::Challenged { waiting } = &self.phase {
+            let told = Box::new(Waiting { was_told: true, ..(**waiting).clone() });
+            return Some((Phase::Challenged { waiting: told }, waiting.was_told));
+        }
+        let Phase::Authenticated { authentication, was_challenged: true, was_told } = &self.phase
+        else {
+            return None;
+        };
+        let authentication = authentication.clone();
+        let told = Phase::Authenticated { authentication, was_challenged: true, was_told: true };
+        Some((told, *was_told))
+    }
+
     /// The result of a challenge, if there is one.
     pub fn challenge_result(&self) -> Result<&Authentication, Refusal> {
-        match &self.phase {
-            Phase::Authenticated { authentication, was_challenged: true, .. } => Ok(authentication),
-            _ => Err(Refusal::NoResultYet),
+        if let Phase::Authenticated { authentication, was_challenged: true, .. } = &self.phase {
+            return Ok(authentication);
         }
+        Err(Refusal::NoResultYet)
     }
 
     pub(super) fn result_asked(&self) -> Stepped {

@@ -42,9 +42,9 @@ pub enum Phase {
     Created,
     MethodPending,
     MethodCompleted,
-    /// The window is over. A notification that comes after all still counts until the AReq.
+    /// The window is over. A notification that comes after all still counts until the `AReq`.
     MethodTimedOut,
-    /// An AReq is out, or about to be: until its answer its fate is unknown.
+    /// An `AReq` is out, or about to be: until its answer its fate is unknown.
     Authenticating {
         asked: Asked,
         since: Moment,
@@ -83,7 +83,7 @@ pub struct Waiting {
     pub was_told: bool,
 }
 
-/// What the method was like when the AReq went out: the way back, if it did not.
+/// What the method was like when the `AReq` went out: the way back, if it did not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
@@ -103,7 +103,7 @@ impl Method {
         }
     }
 
-    /// What the AReq says of it.
+    /// What the `AReq` says of it.
     pub(super) fn completion(self) -> MethodCompletion {
         match self {
             Self::Created => MethodCompletion::Unavailable,
@@ -117,7 +117,7 @@ impl Method {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Failure {
-    /// The AReq may have arrived; nobody knows.
+    /// The `AReq` may have arrived; nobody knows.
     FateUnknown,
     /// The other side answered with an error, or with something that cannot be believed.
     Refused,
@@ -177,6 +177,23 @@ impl Session {
     pub fn has_expired(&self, now: Moment) -> bool {
         let open = self.method().is_some() && now >= self.expires_at;
         open || matches!(self.phase, Phase::Expired)
+    }
+
+    /// The challenge that is going on, and until when, if it has an end.
+    #[must_use]
+    pub fn waiting(&self) -> Option<(&Waiting, Option<Moment>)> {
+        match &self.phase {
+            Phase::Challenged { waiting } => Some((waiting, None)),
+            Phase::Decoupled { waiting, until } => Some((waiting, Some(*until))),
+            Phase::Created
+            | Phase::MethodPending
+            | Phase::MethodCompleted
+            | Phase::MethodTimedOut
+            | Phase::Authenticating { .. }
+            | Phase::Authenticated { .. }
+            | Phase::Failed { .. }
+            | Phase::Expired => None,
+        }
     }
 
     /// What is known of the outcome, final or not.

@@ -131,54 +131,58 @@ impl Session {
     fn fits(&self, answer: &ARes, asked: &Asked) -> Result<(), Refusal> {
         let unfitting = |code, name| Err(Refusal::Unfitting(Fault::at(code, name)));
         let alone = self.channel == DeviceChannel::Requestor || self.kind == SessionType::Merchant;
-        match answer.status {
-            _ if answer.message_version != asked.version => {
-                unfitting(ErrorCode::FormatInvalid, "messageVersion")
-            }
-            Status::Challenge if alone => unfitting(ErrorCode::FormatInvalid, "transStatus"),
-            // Nobody asked the issuer to do it alone.
-            Status::DecoupledChallenge if asked.decoupled_minutes.is_none() => {
-                unfitting(ErrorCode::TransactionDataInvalid, "transStatus")
-            }
-            _ => Ok(()),
+        if answer.message_version != asked.version {
+            return unfitting(ErrorCode::FormatInvalid, "messageVersion");
         }
+        if answer.status == Status::Challenge && alone {
+            return unfitting(ErrorCode::FormatInvalid, "transStatus");
+        }
+        // Nobody asked the issuer to do it alone.
+        if answer.status == Status::DecoupledChallenge && asked.decoupled_minutes.is_none() {
+            return unfitting(ErrorCode::TransactionDataInvalid, "transStatus");
+        }
+        Ok(())
     }
 
     fn failed(&self) -> Stepped {
-        match &self.phase {
-            Phase::Authenticating { .. } => {
-                self.to(Phase::Failed { failure: Failure::Refused, authentication: None })
-            }
-            _ => Err(Refusal::Unexpected),
+        if self.is_authenticating() {
+            self.to(gone(Failure::Refused))
+        } else {
+            Err(Refusal::Unexpected)
         }
     }
 
     fn timed_out(&self, now: Moment) -> Stepped {
-        match &self.phase {
-            Phase::Authenticating { .. } => {
-                self.to(Phase::Failed { failure: Failure::FateUnknown, authentication: None })
-            }
-            Phase::Decoupled { waiting, until } if now >= *until => self.to(Phase::Failed {
-                failure: Failure::ResultNotReceived,
-                authentication: Some(Box::new(waiting.authentication.clone())),
-            }),
-            Phase::Decoupled { .. } => self.as_before(),
-            _ => Err(Refusal::Unexpected),
+        if self.is_authenticating() {
+            return self.to(gone(Failure::FateUnknown));
         }
+        let Phase::Decoupled { waiting, until } = &self.phase else {
+            return Err(Refusal::Unexpected);
+        };
+        if now < *until {
+            return self.as_before();
+        }
+        let authentication = Some(Box::new(waiting.authentication.clone()));
+        self.to(Phase::Failed { failure: Failure::ResultNotReceived, authentication })
     }
 
     /// Only a session that nobody asked for expires. One whose process died while it asked is given
     /// up instead.
     fn expire(&self, now: Moment) -> Stepped {
-        match &self.phase {
-            Phase::Authenticating { since, .. }
-                if now >= since.after_seconds(AUTHENTICATING_SECONDS_MAX) =>
-            {
-                self.to(Phase::Failed { failure: Failure::FateUnknown, authentication: None })
-            }
-            _ => self.as_before(),
+        let Phase::Authenticating { since, .. } = &self.phase else { return self.as_before() };
+        if now < since.after_seconds(AUTHENTICATING_SECONDS_MAX) {
+            return self.as_before();
         }
+        self.to(gone(Failure::FateUnknown))
     }
+
+    fn is_authenticating(&self) -> bool {
+        matches!(self.phase, Phase::Authenticating { .. })
+    }
+}
+
+fn gone(failure: Failure) -> Phase {
+    Phase::Failed { failure, authentication: None }
 }
 
 fn waiting(authentication: Authentication) -> Box<Waiting> {

@@ -1,10 +1,15 @@
 //! Whatever bytes come, there is a message or a fault with names of ours. Never a panic.
 
+use std::sync::LazyLock;
+
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::{fault::ErrorCode, message::document::tables};
+
+/// Built once; the cases of a property are many.
+static CASES: LazyLock<Vec<Case>> = LazyLock::new(few_cases);
 
 fn json_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -47,11 +52,11 @@ fn is_within(one: &Value, other: &Value) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
 
     #[test]
     fn arbitrary_bytes(bytes in vec(any::<u8>(), 0..400)) {
-        for case in few_cases() {
+        for case in CASES.iter() {
             let fault = case.parse_bytes(&bytes).unwrap_err();
             names_are_ours(&fault);
         }
@@ -63,8 +68,7 @@ proptest! {
         changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in prop::option::of(any::<prop::sample::Index>()),
     ) {
-        let cases = few_cases();
-        let case = pick.get(&cases);
+        let case = pick.get(&CASES[..]);
         let mut bytes = serde_json::to_vec(&case.most()).unwrap();
         for (at, byte) in changes {
             let at = at.index(bytes.len());
@@ -83,8 +87,7 @@ proptest! {
         pick in any::<prop::sample::Index>(),
         changes in vec((any::<prop::sample::Index>(), json_value()), 1..4),
     ) {
-        let cases = few_cases();
-        let case = pick.get(&cases);
+        let case = pick.get(&CASES[..]);
         let mut object = case.most();
         for (at, value) in changes {
             let field = at.get(case.fields);
@@ -103,7 +106,7 @@ proptest! {
     #[test]
     fn any_json_at_all(value in json_value(), kind in "[PACR]Re[qs]|Erro") {
         let object = json!({"messageType": kind, "messageVersion": "2.2.0", "acctInfo": value});
-        for case in few_cases() {
+        for case in CASES.iter() {
             if let Err(fault) = case.parse(object.as_object().unwrap()) {
                 names_are_ours(&fault);
             }

@@ -7,6 +7,8 @@ use serde_json::Value;
 use super::*;
 use crate::message::Message;
 
+type Change = fn(&mut Fixture, String);
+
 fn written(fixture: &Fixture) -> Value {
     serde_json::from_slice(&fixture.make().unwrap().to_json()).unwrap()
 }
@@ -122,7 +124,7 @@ fn what_has_no_code_is_left_out() {
 #[test]
 fn what_is_no_element_is_named_by_its_attribute() {
     let long = "x".repeat(3000);
-    let cases: &[(fn(&mut Fixture, String), &str)] = &[
+    let cases: &[(Change, &str)] = &[
         (|it, long| it.purchase().amount = Some(long), "purchase_info.amount"),
         (|it, _| it.purchase().currency = some("999"), "purchase_info.currency"),
         (|it, _| it.purchase().date = some("20261315000000"), "purchase_info.date"),
