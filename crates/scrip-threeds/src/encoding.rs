@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use crate::{
     fault::{ErrorCode, Fault},
     format::{TransId, Url},
-    json::{self, Plain},
+    json,
     message::{CReq, CRes, Document, MESSAGE_BYTES_MAX, Message, Scene},
 };
 
@@ -88,8 +88,7 @@ impl MethodData {
         if let Some(url) = &self.notification_url {
             object.insert(NOTIFICATION_URL.to_owned(), text(url.expose()));
         }
-        let plain = Plain(object);
-        encode(Value::Object(plain.0.clone()).to_string().as_bytes())
+        encode(Value::Object(object).to_string().as_bytes())
     }
 }
 

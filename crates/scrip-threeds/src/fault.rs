@@ -65,10 +65,9 @@ pub(crate) struct Faults(Vec<(ErrorCode, String)>);
 
 impl Faults {
     pub(crate) fn add(&mut self, code: ErrorCode, name: String) {
-        if self.0.len() < NAMES_MAX {
-            self.0.push((code, name));
-        } else if !self.0.iter().any(|(it, _)| *it == code) {
-            // One more of a kind that is not there yet may be the one to be answered.
+        // One of a kind that is not there yet may be the one to be answered.
+        let is_new = !self.0.iter().any(|(it, _)| *it == code);
+        if self.0.len() < NAMES_MAX || is_new {
             self.0.push((code, name));
         }
     }

@@ -138,7 +138,8 @@ impl<'de> Visitor<'de> for Strict {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut object = Map::new();
+        // What is given up half read is wiped as well.
+        let mut object = Plain::default();
         while let Some(name) = entries.next_key::<String>()? {
             if name == NUMBER {
                 // Only the parser's own: `read` has refused the text that holds this name, and an
@@ -149,13 +150,12 @@ impl<'de> Visitor<'de> for Strict {
             }
             let deeper = self.deeper()?;
             let value = entries.next_value_seed(deeper)?;
-            if object.contains_key(&name) {
+            if object.0.insert(name.clone(), value).is_some() {
                 return Err(A::Error::custom(format!("{DUPLICATE}\"{name}\"")));
             }
-            object.insert(name, value);
         }
         self.deeper::<A::Error>()?;
-        Ok(Value::Object(object))
+        Ok(Value::Object(std::mem::take(&mut object.0)))
     }
 }
 

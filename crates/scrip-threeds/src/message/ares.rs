@@ -47,6 +47,7 @@ record! {
 record! {
     /// What an ACS will show.
     #[derive(Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
     pub struct AcsRendering {
         must interface: AcsInterface = "acsInterface";
         must template: UiType = "acsUiTemplate";

@@ -14,6 +14,7 @@ const TOTAL_CHARS_MAX: usize = 81_920;
 record! {
     /// One extension; its data is between the scheme and whoever knows the id.
     #[derive(Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
     pub struct Extension {
         must name: Text<1, 64> = "name";
         must id: Text<1, 64> = "id";

@@ -10,7 +10,11 @@ mod required;
 use std::borrow::Cow;
 
 use crate::{
-    code::{AuthenticationCategory, AuthenticationType, Device, SessionType},
+    authentication::Asked,
+    code::{
+        AuthenticationCategory, AuthenticationType, ChallengePreference, Device, Scheme,
+        SessionType,
+    },
     format::Version,
     request::{AuthenticateRequest, DeviceInfo, MerchantInfo, PurchaseInfo},
 };
@@ -54,6 +58,23 @@ impl<'a> Situation<'a> {
     #[must_use]
     pub fn decoupled(&self) -> bool {
         self.request.request_decoupled_challenge.unwrap_or(self.is_merchant())
+    }
+
+    /// What the outcome will be read by. None if the category is not one; 2.1.0 has no decoupled
+    /// challenges, whatever was wished for.
+    #[must_use]
+    pub fn asked(&self, scheme: Scheme) -> Option<Asked> {
+        let preference = self.request.challenge_preference.as_deref();
+        let minutes = self.request.decoupled_challenge_max_time;
+        let decoupled = self.decoupled() && self.version >= Version::V220;
+        let minutes = minutes.filter(|_| decoupled).and_then(|it| u16::try_from(it).ok());
+        Some(Asked {
+            version: self.version,
+            scheme,
+            category: self.category()?,
+            challenge_preference: preference.and_then(ChallengePreference::from_name),
+            decoupled_minutes: minutes,
+        })
     }
 
     /// The trigger of rules 9 to 13, and 37: merchants' kinds about money, even without payment.

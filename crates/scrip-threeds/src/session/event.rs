@@ -34,7 +34,8 @@ pub enum Event {
     Response {
         answer: Box<ARes>,
     },
-    /// An Erro, or an answer that could not be read.
+    /// An `Erro` in place of an answer, or an answer that could not be read or was refused. An `Erro`
+    /// that a browser brings is none: anybody can post it, and the result decides.
     Error,
     /// No answer came, or a decoupled authentication's time is over.
     Timeout,

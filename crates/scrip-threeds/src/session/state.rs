@@ -6,6 +6,7 @@ use crate::{
     authentication::{Asked, Authentication},
     code::{DeviceChannel, MethodCompletion, SessionType},
     format::TransId,
+    message::Scene,
 };
 
 /// A time, in seconds since 1970.
@@ -177,6 +178,24 @@ impl Session {
     pub fn has_expired(&self, now: Moment) -> bool {
         let open = self.method().is_some() && now >= self.expires_at;
         open || matches!(self.phase, Phase::Expired)
+    }
+
+    /// In which light the next answer or result is to be read.
+    #[must_use]
+    pub fn scene(&self) -> Option<Scene> {
+        let asked = match &self.phase {
+            Phase::Authenticating { asked, .. } => Some(*asked),
+            Phase::Challenged { .. }
+            | Phase::Decoupled { .. }
+            | Phase::Authenticated { .. }
+            | Phase::Failed { .. }
+            | Phase::Created
+            | Phase::MethodPending
+            | Phase::MethodCompleted
+            | Phase::MethodTimedOut
+            | Phase::Expired => self.authentication().map(|it| it.asked),
+        };
+        asked.map(|it| Scene::of(it.version).within(self.channel, it.category))
     }
 
     /// The challenge that is going on, and until when, if it has an end.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::*;
-use crate::message::Message;
+use crate::{code::Scheme, message::Message};
 
 type Change = fn(&mut Fixture, String);
 
@@ -95,6 +95,19 @@ fn for_an_old_card() {
     for name in ["browserJavascriptEnabled", "threeDSRequestorDecReqInd"] {
         assert_eq!(made.get(name), None, "{name}");
     }
+}
+
+#[test]
+fn what_the_outcome_is_read_by() {
+    let asked = |fixture: &Fixture| fixture.situation().asked(Scheme::Visa).unwrap();
+    assert_eq!(asked(&customer()).decoupled_minutes, None);
+    assert_eq!(asked(&customer()).challenge_preference.unwrap().code(), "03");
+    assert_eq!(asked(&merchant()).decoupled_minutes, Some(10));
+    let old = Fixture { version: Version::V210, ..merchant() };
+    assert_eq!(asked(&old).decoupled_minutes, None);
+    let mut unknown = customer();
+    unknown.request.authentication_category = some("x");
+    assert_eq!(unknown.situation().asked(Scheme::Visa), None);
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn verdict(session: &Session) -> (u8, Option<&crate::authentication::Authenticat
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
     #[test]
     fn any_order(start in start(), events in vec((event(), 0..700_i64), 1..25)) {

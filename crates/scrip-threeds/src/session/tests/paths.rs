@@ -144,6 +144,16 @@ fn a_result_has_three_ids_and_a_secret() {
 }
 
 #[test]
+fn an_answer_is_read_in_the_light_of_its_question() {
+    assert_eq!(browser().scene(), None);
+    let category = AuthenticationCategory::Payment;
+    let expected = Some(Scene::of(Version::V220).within(DeviceChannel::Browser, category));
+    for events in [&[authenticate()][..], &[authenticate(), response("C")]] {
+        assert_eq!(walk(browser(), events).0.scene(), expected);
+    }
+}
+
+#[test]
 fn a_result_fits_its_question() {
     let (open, _) = walk(browser(), &[authenticate(), response("C")]);
     let mut other = result([ID, ACS, DS], "Y");
