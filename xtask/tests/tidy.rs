@@ -15,6 +15,7 @@ use std::{
 const LAYERS: &[(&str, &[&str])] = &[
     ("scrip-expression", &[]),
     ("scrip-seal", &[]),
+    ("scrip-threeds", &[]),
     ("scrip-core", &["scrip-expression", "scrip-seal"]),
     ("scrip-store", &["scrip-core", "scrip-seal"]),
     ("scrip-server", &["scrip-core", "scrip-seal", "scrip-store"]),

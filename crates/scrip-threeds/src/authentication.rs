@@ -1,0 +1,189 @@
+//! The outcome of an authentication, as the interface shows it: made of an `ARes`, and completed by an
+//! `RReq`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    code::{
+        AuthenticationCategory, ChallengeCancel, ChallengePreference, ChallengeType, Scheme,
+        Status, StatusReason, WhitelistSource, WhitelistStatus, YesNo,
+    },
+    format::{Alphanumeric, AuthenticationValue, Compact, Digits, Text, TransId, Url, Version},
+    message::{ARes, AcsRendering, Extensions, RReq},
+};
+
+/// What was asked for, as far as the outcome is read in its light.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Asked {
+    pub version: Version,
+    pub scheme: Scheme,
+    pub category: AuthenticationCategory,
+    pub challenge_preference: Option<ChallengePreference>,
+    /// Minutes for a decoupled authentication, if one was asked for.
+    pub decoupled_minutes: Option<u16>,
+}
+
+/// Everything the interface tells of an authentication but the session's and the token's own ids.
+/// Names and codes are methods, so that they cannot differ.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Authentication {
+    pub asked: Asked,
+    pub acs_transaction_id: TransId,
+    pub ds_transaction_id: TransId,
+    pub sdk_transaction_id: Option<TransId>,
+    pub acs_reference_number: Text<1, 32>,
+    pub ds_reference_number: Text<1, 32>,
+    pub acs_operator_id: Option<Text<1, 32>>,
+    pub authentication_value: Option<AuthenticationValue>,
+    pub status: Status,
+    /// What the `ARes` said, whatever came later.
+    pub directory_status: Status,
+    pub reason: Option<StatusReason>,
+    pub eci: Option<Alphanumeric<2, 2>>,
+    pub acs_challenge_mandated: Option<YesNo>,
+    pub acs_decoupled_authentication: Option<YesNo>,
+    pub challenge_type: Option<ChallengeType>,
+    pub acs_challenge_url: Option<Url<2048>>,
+    pub acs_signed_content: Option<Compact<3, 65_536>>,
+    pub acs_rendering: Option<AcsRendering>,
+    pub challenge_attempts: Option<Digits<2, 2>>,
+    pub challenge_cancel: Option<ChallengeCancel>,
+    pub cardholder_info: Option<Text<1, 128>>,
+    pub whitelist_status: Option<WhitelistStatus>,
+    pub whitelist_source: Option<WhitelistSource>,
+    pub message_extensions: Option<Extensions>,
+}
+
+impl Authentication {
+    #[must_use]
+    pub fn of(answer: &ARes, asked: Asked) -> Self {
+        let mut authentication = Self {
+            asked,
+            acs_transaction_id: answer.acs_trans_id.clone(),
+            ds_transaction_id: answer.ds_trans_id.clone(),
+            sdk_transaction_id: answer.sdk_trans_id.clone(),
+            acs_reference_number: answer.acs_reference_number.clone(),
+            ds_reference_number: answer.ds_reference_number.clone(),
+            acs_operator_id: answer.acs_operator_id.clone(),
+            authentication_value: answer.authentication_value.clone(),
+            status: answer.status,
+            directory_status: answer.status,
+            reason: answer.status_reason,
+            eci: answer.eci.clone(),
+            acs_challenge_mandated: answer.challenge_mandated,
+            acs_decoupled_authentication: answer.decoupled,
+            challenge_type: answer.challenge_type,
+            acs_challenge_url: answer.acs_url.clone(),
+            acs_signed_content: answer.acs_signed_content.clone(),
+            acs_rendering: answer.acs_rendering.clone(),
+            challenge_attempts: None,
+            challenge_cancel: None,
+            cardholder_info: answer.cardholder_info.clone(),
+            whitelist_status: answer.whitelist_status,
+            whitelist_source: answer.whitelist_source,
+            message_extensions: answer.extensions.clone(),
+        };
+        authentication.complete_eci();
+        authentication
+    }
+
+    /// After a challenge. What only the first answer had stays; what the result decides is its own,
+    /// also where it says nothing.
+    #[must_use]
+    pub fn after(&self, result: &RReq) -> Self {
+        let mut authentication = Self {
+            authentication_value: result.authentication_value.clone(),
+            status: result.status,
+            reason: result.status_reason,
+            eci: result.eci.clone(),
+            challenge_type: result.challenge_type.or(self.challenge_type),
+            challenge_attempts: result.attempts.clone(),
+            challenge_cancel: result.challenge_cancel,
+            whitelist_status: result.whitelist_status.or(self.whitelist_status),
+            whitelist_source: result.whitelist_source.or(self.whitelist_source),
+            message_extensions: result.extensions.clone().or(self.message_extensions.clone()),
+            ..self.clone()
+        };
+        authentication.complete_eci();
+        authentication
+    }
+
+    /// Some directories leave the indicator to the reader. Where it decides who is liable it is
+    /// filled in by the scheme's rule; elsewhere its absence is told as it is.
+    fn complete_eci(&mut self) {
+        let decided = matches!(self.status, Status::Successful | Status::Attempted);
+        if self.eci.is_none() && decided {
+            let eci = self.asked.scheme.eci(self.status, self.asked.category);
+            self.eci = Some(Alphanumeric::ours(eci));
+        }
+    }
+
+    /// The issuer answers for fraud: a success or an attempt, proven by a value, in a payment.
+    #[must_use]
+    pub fn liability_shifted(&self) -> bool {
+        let proven = matches!(self.status, Status::Successful | Status::Attempted)
+            && self.authentication_value.is_some();
+        proven && self.asked.category == AuthenticationCategory::Payment
+    }
+
+    #[must_use]
+    pub fn threeds_version(&self) -> &'static str {
+        self.asked.version.code()
+    }
+
+    #[must_use]
+    pub fn authentication_status(&self) -> &'static str {
+        self.status.name()
+    }
+
+    #[must_use]
+    pub fn authentication_status_code(&self) -> &'static str {
+        self.status.code()
+    }
+
+    #[must_use]
+    pub fn directory_status_code(&self) -> &'static str {
+        self.directory_status.code()
+    }
+
+    /// None where a scheme's code has no public meaning; the code is there all the same.
+    #[must_use]
+    pub fn authentication_status_reason(&self) -> Option<&'static str> {
+        self.reason.and_then(|it| it.name_with(self.asked.scheme))
+    }
+
+    #[must_use]
+    pub fn authentication_status_reason_code(&self) -> Option<String> {
+        self.reason.map(StatusReason::code)
+    }
+
+    #[must_use]
+    pub fn challenge_preference(&self) -> Option<&'static str> {
+        self.asked.challenge_preference.and_then(ChallengePreference::name)
+    }
+
+    #[must_use]
+    pub fn challenge_preference_code(&self) -> Option<String> {
+        self.asked.challenge_preference.map(ChallengePreference::code)
+    }
+
+    #[must_use]
+    pub fn authentication_challenge_type(&self) -> Option<&'static str> {
+        self.challenge_type.and_then(ChallengeType::name)
+    }
+
+    #[must_use]
+    pub fn challenge_cancel_reason(&self) -> Option<&'static str> {
+        self.challenge_cancel.map(|it| it.name().unwrap_or("unknown"))
+    }
+
+    #[must_use]
+    pub fn challenge_cancel_reason_code(&self) -> Option<String> {
+        self.challenge_cancel.map(ChallengeCancel::code)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! Answers and results, as the interface shows them.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::message::{Message, Scene};
+
+const ID: &str = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e";
+const VALUE: &str = "AAECAwQFBgcICQoLDA0ODxAREhM=";
+
+fn asked(scheme: Scheme, category: AuthenticationCategory) -> Asked {
+    Asked {
+        version: Version::V220,
+        scheme,
+        category,
+        challenge_preference: Some(ChallengePreference::Requested),
+        decoupled_minutes: None,
+    }
+}
+
+fn of(more: Value, asked: Asked) -> Authentication {
+    let mut object = json!({
+        "messageType": "ARes", "messageVersion": "2.2.0", "threeDSServerTransID": ID,
+        "acsTransID": ID, "dsTransID": ID, "acsReferenceNumber": "acs", "dsReferenceNumber": "ds",
+    });
+    object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let answer = ARes::parse(object.to_string().as_bytes(), &Scene::of(Version::V220)).unwrap();
+    Authentication::of(&answer, asked)
+}
+
+const PAYMENT: AuthenticationCategory = AuthenticationCategory::Payment;
+
+#[test]
+fn who_is_liable() {
+    let value = |status: &str| json!({"transStatus": status, "authenticationValue": VALUE});
+    let none = |status: &str| json!({"transStatus": status, "transStatusReason": "01"});
+    let other = AuthenticationCategory::NonPayment;
+    for (answer, category, shifted) in [
+        (value("Y"), PAYMENT, true),
+        (value("A"), PAYMENT, true),
+        (value("Y"), other, false),
+        (json!({"transStatus": "Y"}), PAYMENT, false),
+        (value("I"), PAYMENT, false),
+        (value("U"), PAYMENT, false),
+        (none("N"), PAYMENT, false),
+        (none("R"), PAYMENT, false),
+    ] {
+        let label = answer.to_string();
+        let outcome = of(answer, asked(Scheme::Visa, category));
+        assert_eq!(outcome.liability_shifted(), shifted, "{label}");
+    }
+}
+
+#[test]
+fn the_indicator_is_the_directorys_or_else_the_schemes() {
+    let y = json!({"transStatus": "Y", "authenticationValue": VALUE});
+    let told = json!({"transStatus": "Y", "authenticationValue": VALUE, "eci": "06"});
+    let n = json!({"transStatus": "N", "transStatusReason": "01"});
+    for (answer, scheme, eci) in [
+        (&y, Scheme::Visa, Some("05")),
+        (&y, Scheme::Mastercard, Some("02")),
+        (&told, Scheme::Visa, Some("06")),
+        (&n, Scheme::Visa, None),
+    ] {
+        let outcome = of(answer.clone(), asked(scheme, PAYMENT));
+        assert_eq!(outcome.eci.as_ref().map(|it| it.expose()), eci);
+    }
+}
+
+#[test]
+fn everything_an_answer_tells() {
+    let outcome = of(
+        json!({
+            "transStatus": "C", "transStatusReason": "85", "acsOperatorID": "op",
+            "acsChallengeMandated": "Y", "authenticationType": "03",
+            "acsURL": "https://acs.example/c", "cardholderInfo": "text", "whiteListStatus": "Y",
+            "whiteListStatusSource": "03", "sdkTransID": ID,
+            "acsRenderingType": {"acsInterface": "01", "acsUiTemplate": "04"},
+            "acsSignedContent": "a.b.c",
+            "messageExtension": [
+                {"id": "i", "name": "n", "criticalityIndicator": false, "data": {"a": "b"}}
+            ],
+        }),
+        asked(Scheme::Visa, PAYMENT),
+    );
+    assert_eq!(outcome.threeds_version(), "2.2.0");
+    assert_eq!(
+        (outcome.authentication_status(), outcome.authentication_status_code()),
+        ("challenge", "C")
+    );
+    let reason = outcome.authentication_status_reason();
+    assert_eq!(reason, Some("vmid-not-eligible-for-requested-program"));
+    assert_eq!(outcome.authentication_status_reason_code().as_deref(), Some("85"));
+    assert_eq!(outcome.challenge_preference(), Some("challenge-requested"));
+    assert_eq!(outcome.challenge_preference_code().as_deref(), Some("03"));
+    assert_eq!(outcome.authentication_challenge_type(), Some("out-of-band"));
+    assert_eq!(outcome.whitelist_status.map(WhitelistStatus::name), Some("merchant-trusted"));
+    assert_eq!(outcome.whitelist_source.and_then(WhitelistSource::name), Some("acs"));
+    assert!(outcome.acs_rendering.is_some() && outcome.acs_signed_content.is_some());
+    assert_eq!(outcome.message_extensions.as_ref().unwrap().items().len(), 1);
+    let stored = serde_json::to_string(&outcome).unwrap();
+    assert_eq!(serde_json::from_str::<Authentication>(&stored).unwrap(), outcome);
+    assert!(!format!("{outcome:?}").contains("acs.example"));
+}
+
+#[test]
+fn a_result_decides_what_is_its_own() {
+    let open = of(
+        json!({
+            "transStatus": "C", "acsChallengeMandated": "Y", "authenticationType": "02",
+            "acsURL": "https://acs.example/c",
+        }),
+        asked(Scheme::Visa, PAYMENT),
+    );
+    let result = json!({
+        "messageType": "RReq", "messageVersion": "2.2.0", "threeDSServerTransID": ID,
+        "acsTransID": ID, "dsTransID": ID, "messageCategory": "01", "transStatus": "N",
+        "transStatusReason": "11", "interactionCounter": "02", "challengeCancel": "08",
+    });
+    let result = RReq::parse(result.to_string().as_bytes(), &Scene::of(Version::V220)).unwrap();
+    let done = open.after(&result);
+    assert_eq!((done.authentication_status_code(), done.directory_status_code()), ("N", "C"));
+    assert_eq!(done.authentication_status_reason(), Some("suspected-fraud"));
+    assert_eq!(done.challenge_attempts.as_ref().unwrap().expose(), "02");
+    assert_eq!(done.challenge_cancel_reason(), Some("unknown"));
+    assert_eq!(done.challenge_cancel_reason_code().as_deref(), Some("08"));
+    assert_eq!(done.acs_challenge_url, open.acs_challenge_url);
+    assert_eq!(done.authentication_challenge_type(), Some("dynamic"));
+    assert!(done.authentication_value.is_none() && !done.liability_shifted());
+}
+
+#[test]
+fn a_stored_outcome_keeps_its_formats() {
+    let outcome =
+        of(json!({"transStatus": "Y", "authenticationValue": VALUE}), asked(Scheme::Visa, PAYMENT));
+    let stored = serde_json::to_value(&outcome).unwrap();
+    for (name, wrong) in [
+        ("acs_transaction_id", json!("x")),
+        ("authentication_value", json!("x")),
+        ("status", json!("Z")),
+        ("eci", json!("055")),
+        ("more", json!(1)),
+    ] {
+        let mut changed = stored.clone();
+        changed[name] = wrong;
+        assert!(serde_json::from_value::<Authentication>(changed).is_err(), "{name}");
+    }
+}

@@ -1,0 +1,225 @@
+//! Codes of EMV and our names for them: each list is one table, declared once.
+
+mod authentication;
+mod cardholder;
+mod outcome;
+mod purchase;
+mod reason;
+mod scheme;
+mod session;
+
+pub use authentication::*;
+pub use cardholder::*;
+pub use outcome::*;
+pub use purchase::*;
+pub use reason::*;
+pub use scheme::*;
+pub use session::*;
+
+/// A closed list: variant, code, name. Any other code is refused.
+macro_rules! codes {
+    (
+        $(#[$meta:meta])*
+        pub enum $Name:ident { $($(#[$each:meta])* $Variant:ident = $code:literal $name:literal,)* }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $Name { $($(#[$each])* $Variant,)* }
+
+        impl $Name {
+            pub const ALL: &[Self] = &[$(Self::$Variant,)*];
+
+            /// As EMV writes it.
+            #[must_use]
+            pub fn code(self) -> &'static str {
+                match self { $(Self::$Variant => $code,)* }
+            }
+
+            /// As our interface writes it.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$Variant => $name,)* }
+            }
+
+            #[must_use]
+            pub fn from_code(code: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|it| it.code() == code)
+            }
+
+            #[must_use]
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|it| it.name() == name)
+            }
+        }
+
+        impl $crate::code::Coded for $Name {
+            fn read_code(code: &str) -> Option<Self> {
+                Self::from_code(code)
+            }
+
+            fn written(&self) -> String {
+                self.code().to_owned()
+            }
+
+            #[cfg(test)]
+            fn codes() -> Vec<String> {
+                Self::ALL.iter().map(|it| it.code().to_owned()).collect()
+            }
+        }
+
+        $crate::code::coded! { $Name }
+    };
+}
+
+/// A list in which EMV leaves 80 to 99 to the schemes: such a code is kept, without a name.
+macro_rules! open_codes {
+    (
+        $(#[$meta:meta])*
+        pub enum $Name:ident { $($(#[$each:meta])* $Variant:ident = $code:literal $name:literal,)* }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $Name {
+            $($(#[$each])* $Variant,)*
+            /// Defined by a scheme.
+            Scheme($crate::code::SchemeCode),
+        }
+
+        impl $Name {
+            /// Those with a name.
+            pub const ALL: &[Self] = &[$(Self::$Variant,)*];
+
+            /// As EMV writes it.
+            #[must_use]
+            pub fn code(self) -> String {
+                match self {
+                    $(Self::$Variant => $code.to_owned(),)*
+                    Self::Scheme(code) => code.to_string(),
+                }
+            }
+
+            /// As our interface writes it.
+            #[must_use]
+            pub fn name(self) -> Option<&'static str> {
+                match self {
+                    $(Self::$Variant => Some($name),)*
+                    Self::Scheme(_) => None,
+                }
+            }
+
+            #[must_use]
+            pub fn from_code(code: &str) -> Option<Self> {
+                match code {
+                    $($code => Some(Self::$Variant),)*
+                    _ => $crate::code::SchemeCode::parse(code).map(Self::Scheme),
+                }
+            }
+
+            #[must_use]
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|it| it.name() == Some(name))
+            }
+        }
+
+        impl $crate::code::Coded for $Name {
+            fn read_code(code: &str) -> Option<Self> {
+                Self::from_code(code)
+            }
+
+            fn written(&self) -> String {
+                self.code()
+            }
+
+            #[cfg(test)]
+            fn codes() -> Vec<String> {
+                Self::ALL.iter().map(|it| it.code()).chain(["80".into(), "99".into()]).collect()
+            }
+        }
+
+        $crate::code::coded! { $Name }
+    };
+}
+
+/// In messages and in stored sessions a code stands for itself.
+macro_rules! coded {
+    ($Name:ident) => {
+        impl $crate::format::Format for $Name {
+            fn read(
+                value: &serde_json::Value,
+                place: &mut $crate::format::Place<'_>,
+            ) -> Option<Self> {
+                $crate::code::read(value, place)
+            }
+
+            fn write(&self) -> serde_json::Value {
+                serde_json::Value::String($crate::code::Coded::written(self))
+            }
+
+            #[cfg(test)]
+            fn samples() -> Vec<serde_json::Value> {
+                <Self as $crate::code::Coded>::codes().into_iter().map(Into::into).collect()
+            }
+
+            #[cfg(test)]
+            fn refused() -> Vec<serde_json::Value> {
+                ["", "00", "~", "999", "y"].map(Into::into).into_iter().chain([7.into()]).collect()
+            }
+        }
+
+        impl serde::Serialize for $Name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&$crate::code::Coded::written(self))
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $Name {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(from)?;
+                Self::from_code(&text).ok_or_else(|| serde::de::Error::custom("unknown code"))
+            }
+        }
+    };
+}
+
+pub(crate) use {coded, codes, open_codes};
+
+/// What all lists of codes have in common.
+pub(crate) trait Coded: Sized {
+    fn read_code(code: &str) -> Option<Self>;
+    fn written(&self) -> String;
+    #[cfg(test)]
+    fn codes() -> Vec<String>;
+}
+
+pub(crate) fn read<C: Coded>(
+    value: &serde_json::Value,
+    place: &mut crate::format::Place<'_>,
+) -> Option<C> {
+    let read = value.as_str().and_then(C::read_code);
+    if read.is_none() {
+        place.fault(crate::fault::ErrorCode::FormatInvalid);
+    }
+    read
+}
+
+/// 80 to 99: whatever a scheme means by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SchemeCode(u8);
+
+impl SchemeCode {
+    #[must_use]
+    pub fn parse(code: &str) -> Option<Self> {
+        let digits = code.len() == 2 && code.bytes().all(|it| it.is_ascii_digit());
+        let number = code.parse().ok().filter(|it| digits && (80..=99).contains(it));
+        number.map(Self)
+    }
+}
+
+impl std::fmt::Display for SchemeCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:02}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! What is asked for: the kinds of authentication and the wish for a challenge.
+
+use crate::code::{SessionType, codes, open_codes};
+
+open_codes! {
+    /// Why a cardholder is authenticated (`threeDSRequestorAuthenticationInd`).
+    pub enum RequestorAuthentication {
+        Payment = "01" "payment-transaction",
+        Recurring = "02" "recurring-transaction",
+        Installment = "03" "installment-transaction",
+        AddCard = "04" "add-card",
+        MaintainCard = "05" "maintain-card",
+        EmvVerification = "06" "cardholder-emv-verification",
+        /// Not in the base text of 2.2.0; a later bulletin has it.
+        BillingAgreement = "07" "billing-agreement",
+    }
+}
+
+open_codes! {
+    /// Why a merchant authenticates alone (`threeRIInd`).
+    pub enum RequestorInitiated {
+        Recurring = "01" "recurring-transaction",
+        Installment = "02" "installment-transaction",
+        AddCard = "03" "add-card",
+        MaintainCard = "04" "maintain-card",
+        AccountVerification = "05" "account-verification",
+        SplitOrDelayedShipment = "06" "split-or-delayed-shipment",
+        TopUp = "07" "top-up",
+        MailOrder = "08" "mail-order",
+        TelephoneOrder = "09" "telephone-order",
+        WhitelistStatusCheck = "10" "whitelist-status-check",
+        OtherPayment = "11" "other-payment",
+        /// Of 2.3, and accepted by directories of 2.2.0.
+        BillingAgreement = "12" "billing-agreement",
+    }
+}
+
+impl RequestorInitiated {
+    /// 2.1.0 ends at account verification.
+    #[must_use]
+    pub fn is_of_2_1_0(self) -> bool {
+        self <= Self::AccountVerification || matches!(self, Self::Scheme(_))
+    }
+
+    /// Those that are about money, so that EMV wants purchase data even without a payment.
+    #[must_use]
+    pub fn has_purchase(self) -> bool {
+        match self {
+            Self::Recurring
+            | Self::Installment
+            | Self::SplitOrDelayedShipment
+            | Self::TopUp
+            | Self::MailOrder
+            | Self::TelephoneOrder
+            | Self::OtherPayment => true,
+            Self::AddCard
+            | Self::MaintainCard
+            | Self::AccountVerification
+            | Self::WhitelistStatusCheck
+            | Self::BillingAgreement
+            | Self::Scheme(_) => false,
+        }
+    }
+}
+
+codes! {
+    /// Our `authentication_type`. EMV has two lists for it, one for each type of session.
+    pub enum AuthenticationType {
+        PaymentTransaction = "payment-transaction" "payment-transaction",
+        CardholderEmvVerification = "cardholder-emv-verification" "cardholder-emv-verification",
+        SplitOrDelayedShipment = "split-or-delayed-shipment" "split-or-delayed-shipment",
+        TopUp = "top-up" "top-up",
+        MailOrder = "mail-order" "mail-order",
+        TelephoneOrder = "telephone-order" "telephone-order",
+        WhitelistStatusCheck = "whitelist-status-check" "whitelist-status-check",
+        OtherPayment = "other-payment" "other-payment",
+        BillingAgreement = "billing-agreement" "billing-agreement",
+        RecurringTransaction = "recurring-transaction" "recurring-transaction",
+        InstallmentTransaction = "installment-transaction" "installment-transaction",
+        AddCard = "add-card" "add-card",
+        MaintainCard = "maintain-card" "maintain-card",
+        AccountVerification = "account-verification" "account-verification",
+    }
+}
+
+impl AuthenticationType {
+    /// What a customer session sends, if it may have this type.
+    #[must_use]
+    pub fn of_customer(self) -> Option<RequestorAuthentication> {
+        match self {
+            // EMV's customer list has no verification of an account; maintaining is the nearest.
+            Self::AccountVerification => Some(RequestorAuthentication::MaintainCard),
+            // Ours is for merchant sessions only, although a bulletin gave it a code.
+            Self::BillingAgreement => None,
+            Self::PaymentTransaction
+            | Self::CardholderEmvVerification
+            | Self::SplitOrDelayedShipment
+            | Self::TopUp
+            | Self::MailOrder
+            | Self::TelephoneOrder
+            | Self::WhitelistStatusCheck
+            | Self::OtherPayment
+            | Self::RecurringTransaction
+            | Self::InstallmentTransaction
+            | Self::AddCard
+            | Self::MaintainCard => RequestorAuthentication::from_name(self.name()),
+        }
+    }
+
+    /// What a merchant session sends, if it may have this type.
+    #[must_use]
+    pub fn of_merchant(self) -> Option<RequestorInitiated> {
+        RequestorInitiated::from_name(self.name())
+    }
+
+    #[must_use]
+    pub fn is_for(self, session: SessionType) -> bool {
+        match session {
+            SessionType::Customer => self.of_customer().is_some(),
+            SessionType::Merchant => self.of_merchant().is_some(),
+        }
+    }
+}
+
+open_codes! {
+    /// What the merchant would like (`threeDSRequestorChallengeInd`).
+    pub enum ChallengePreference {
+        NoPreference = "01" "no-preference",
+        NoChallenge = "02" "no-challenge",
+        Requested = "03" "challenge-requested",
+        Mandated = "04" "challenge-mandated",
+        RiskAnalysisPerformed = "05" "no-challenge-risk-analysis-performed",
+        DataSharingOnly = "06" "no-challenge-data-sharing-only",
+        StrongConsumerAuth = "07" "no-challenge-strong-consumer-auth",
+        WhitelistExemption = "08" "no-challenge-whitelist-exemption",
+        WhitelistPrompt = "09" "challenge-requested-whitelist-prompt",
+        /// The one code of a scheme that has a name here.
+        CartesBancaires = "90" "cartes-bancaires",
+    }
+}
+
+impl ChallengePreference {
+    /// 2.1.0 ends at the mandated challenge; schemes' own codes are of every version.
+    #[must_use]
+    pub fn is_of_2_1_0(self) -> bool {
+        self <= Self::Mandated || matches!(self, Self::CartesBancaires | Self::Scheme(_))
+    }
+}

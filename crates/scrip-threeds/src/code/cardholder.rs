@@ -1,0 +1,104 @@
+//! What the merchant knows of the cardholder.
+
+use crate::code::{codes, open_codes};
+
+open_codes! {
+    /// What the card pays from.
+    pub enum AccountType {
+        NotApplicable = "01" "not-applicable",
+        Credit = "02" "credit",
+        Debit = "03" "debit",
+    }
+}
+
+codes! {
+    /// How old the account is.
+    pub enum AccountAge {
+        NoAccount = "01" "no-account",
+        ThisTransaction = "02" "created-this-transaction",
+        LessThan30Days = "03" "less-than-30-days",
+        From30To60Days = "04" "30-to-60-days",
+        MoreThan60Days = "05" "more-than-60-days",
+    }
+}
+
+codes! {
+    /// When the account was changed.
+    pub enum AccountChange {
+        ThisTransaction = "01" "changed-this-transaction",
+        LessThan30Days = "02" "less-than-30-days",
+        From30To60Days = "03" "30-to-60-days",
+        MoreThan60Days = "04" "more-than-60-days",
+    }
+}
+
+codes! {
+    /// When the password was changed.
+    pub enum PasswordChange {
+        NoChange = "01" "no-change",
+        ThisTransaction = "02" "changed-this-transaction",
+        LessThan30Days = "03" "less-than-30-days",
+        From30To60Days = "04" "30-to-60-days",
+        MoreThan60Days = "05" "more-than-60-days",
+    }
+}
+
+codes! {
+    /// How long the card is known for this account.
+    pub enum PaymentAccountAge {
+        NoAccount = "01" "no-account",
+        ThisTransaction = "02" "created-this-transaction",
+        LessThan30Days = "03" "less-than-30-days",
+        From30To60Days = "04" "30-to-60-days",
+        MoreThan60Days = "05" "more-than-60-days",
+    }
+}
+
+codes! {
+    /// When the shipping address was first used.
+    pub enum ShippingAddressUse {
+        ThisTransaction = "01" "this-transaction",
+        LessThan30Days = "02" "less-than-30-days",
+        From30To60Days = "03" "30-to-60-days",
+        MoreThan60Days = "04" "more-than-60-days",
+    }
+}
+
+/// What clients also say where EMV has no code: it is left out of the message.
+pub const CHANGE_WITHOUT_CODE: &[&str] = &["no-change"];
+
+/// The same for the shipping address; the second is the documents' word for a first use.
+pub const SHIPPING_WITHOUT_CODE: &[&str] = &["no-address"];
+
+impl ShippingAddressUse {
+    /// Our names and the one other word for the first of them.
+    #[must_use]
+    pub fn from_request(name: &str) -> Option<Self> {
+        let name = if name == "address-first-used" { "this-transaction" } else { name };
+        Self::from_name(name)
+    }
+}
+
+open_codes! {
+    /// How the cardholder signed in.
+    pub enum LoginMethod {
+        NoLogin = "01" "no-login",
+        UsernamePassword = "02" "username-password",
+        FederatedId = "03" "federated-id",
+        IssuerCredentials = "04" "issuer-credentials",
+        ThirdParty = "05" "third-party",
+        Fido = "06" "fido",
+        FidoDataSigned = "07" "fido-data-signed",
+        SrcAssuranceData = "08" "src-assurance-data",
+    }
+}
+
+open_codes! {
+    /// How the cardholder was authenticated before.
+    pub enum PriorMethod {
+        Frictionless = "01" "frictionless",
+        Challenged = "02" "challenged",
+        AvsVerified = "03" "avs-verified",
+        Other = "04" "other",
+    }
+}

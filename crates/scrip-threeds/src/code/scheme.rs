@@ -1,0 +1,42 @@
+//! The card schemes, and the rules that differ between them.
+
+use crate::code::{AuthenticationCategory, Status, codes};
+
+codes! {
+    /// Who runs a directory server. The first column is its id (an application provider's).
+    pub enum Scheme {
+        Visa = "A000000003" "Visa",
+        Mastercard = "A000000004" "Mastercard",
+        AmericanExpress = "A000000025" "American Express",
+        Discover = "A000000152" "Discover",
+        /// From its chip cards; no public 3-D Secure source names it.
+        Jcb = "A000000065" "JCB",
+        CartesBancaires = "A000000042" "Cartes Bancaires",
+        /// From its chip cards, as well.
+        UnionPay = "A000000333" "UPI",
+    }
+}
+
+impl Scheme {
+    #[must_use]
+    pub fn directory_server_id(self) -> &'static str {
+        self.code()
+    }
+
+    /// The indicator that belongs to a status: Mastercard counts from below, all others from above.
+    /// Cartes Bancaires follows the other brand of the card, which is mostly not Mastercard.
+    #[must_use]
+    pub fn eci(self, status: Status, category: AuthenticationCategory) -> &'static str {
+        let low = self == Self::Mastercard;
+        match (status, category) {
+            (Status::Successful, AuthenticationCategory::NonPayment) if low => "N2",
+            (Status::Successful, _) if low => "02",
+            (Status::Successful, _) => "05",
+            (Status::Attempted, _) if low => "01",
+            (Status::Attempted, _) => "06",
+            (Status::Informational, _) if low => "04",
+            (_, _) if low => "00",
+            (_, _) => "07",
+        }
+    }
+}

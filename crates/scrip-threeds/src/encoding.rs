@@ -1,0 +1,157 @@
+//! What travels through browsers: JSON in base64url, in the fields of forms.
+
+use base64::{
+    Engine,
+    alphabet::URL_SAFE,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+use serde_json::{Map, Value};
+use zeroize::Zeroizing;
+
+use crate::{
+    fault::{ErrorCode, Fault},
+    format::{TransId, Url},
+    json,
+    message::{CReq, CRes, Document, MESSAGE_BYTES_MAX, Message, Scene},
+};
+
+/// Without padding, as EMV writes it. Some browsers' scripts pad nevertheless, which tells nothing
+/// and is let through; other characters, and bits that stand for nothing, are not.
+const BASE64URL: GeneralPurpose = GeneralPurpose::new(
+    &URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// A field of a form, to bytes.
+pub fn decode(text: &str) -> Result<Zeroizing<Vec<u8>>, Fault> {
+    let invalid = || Fault::of(ErrorCode::MessageInvalid);
+    if text.len() > MESSAGE_BYTES_MAX {
+        return Err(invalid());
+    }
+    BASE64URL.decode(text).map(Zeroizing::new).map_err(|_| invalid())
+}
+
+#[must_use]
+pub fn encode(bytes: &[u8]) -> String {
+    BASE64URL.encode(bytes)
+}
+
+/// The field `creq`, as an ACS gets it.
+pub fn read_creq(text: &str, scene: &Scene) -> Result<CReq, Fault> {
+    CReq::parse(&decode(text)?, scene)
+}
+
+/// The field `cres`, as it comes back: checked by a version that is the message's own.
+pub fn read_cres(text: &str) -> Result<CRes, Fault> {
+    let document = Document::read(&decode(text)?)?;
+    let version = document.version()?;
+    document.read_as(&Scene::of(version))
+}
+
+#[must_use]
+pub fn write<M: Message>(message: &M) -> String {
+    encode(&message.to_json())
+}
+
+/// The field `threeDSMethodData`: which transaction, and, on its way to the ACS, where to tell that
+/// the page has run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MethodData {
+    pub server_trans_id: TransId,
+    pub notification_url: Option<Url<256>>,
+}
+
+const TRANS_ID: &str = "threeDSServerTransID";
+const NOTIFICATION_URL: &str = "threeDSMethodNotificationURL";
+
+impl MethodData {
+    pub fn read(text: &str) -> Result<Self, Fault> {
+        let invalid = |name| Fault::at(ErrorCode::FormatInvalid, name);
+        let object = json::read(&decode(text)?);
+        let object = object.map_err(|_| Fault::of(ErrorCode::MessageInvalid))?;
+        let id = object.0.get(TRANS_ID).ok_or(Fault::at(ErrorCode::ElementMissing, TRANS_ID))?;
+        let id = id.as_str().and_then(|it| TransId::parse(it).ok()).ok_or(invalid(TRANS_ID))?;
+        let url = object.0.get(NOTIFICATION_URL).map(|it| {
+            let url = it.as_str().and_then(|it| Url::parse(it).ok());
+            url.ok_or(invalid(NOTIFICATION_URL))
+        });
+        Ok(Self { server_trans_id: id, notification_url: url.transpose()? })
+    }
+
+    #[must_use]
+    pub fn write(&self) -> String {
+        let mut object = Map::new();
+        let text = |it: &str| Value::String(it.to_owned());
+        object.insert(TRANS_ID.to_owned(), text(self.server_trans_id.expose()));
+        if let Some(url) = &self.notification_url {
+            object.insert(NOTIFICATION_URL.to_owned(), text(url.expose()));
+        }
+        encode(Value::Object(object).to_string().as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        code::{ChallengeWindowSize, Status, YesNo},
+        format::Version,
+    };
+
+    const ID: &str = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e";
+
+    #[test]
+    fn padding_is_let_through_and_nothing_else() {
+        assert_eq!(*decode("-_8").unwrap(), [0xFB, 0xFF]);
+        assert_eq!(*decode("-_8=").unwrap(), [0xFB, 0xFF]);
+        assert_eq!(encode(&[0xFB, 0xFF]), "-_8");
+        for text in ["-_9", "+/8", "-_8 ", "-_8\n", "-_8==", "a", "=", "é"] {
+            assert!(decode(text).is_err(), "{text}");
+        }
+        assert!(decode(&"A".repeat(MESSAGE_BYTES_MAX + 4)).is_err());
+    }
+
+    #[test]
+    fn method_data_both_ways() {
+        let to_acs = MethodData {
+            server_trans_id: TransId::parse(ID).unwrap(),
+            notification_url: Some(Url::parse("https://vault.example/3ds/n").unwrap()),
+        };
+        assert_eq!(MethodData::read(&to_acs.write()), Ok(to_acs.clone()));
+        let back = MethodData { notification_url: None, ..to_acs };
+        assert_eq!(MethodData::read(&back.write()), Ok(back.clone()));
+        for (json, code) in [
+            ("{}", "201"),
+            ("[]", "101"),
+            (r#"{"threeDSServerTransID":7}"#, "203"),
+            (r#"{"threeDSServerTransID":"7"}"#, "203"),
+        ] {
+            let fault = MethodData::read(&encode(json.as_bytes())).unwrap_err();
+            assert_eq!(fault.code.code(), code, "{json}");
+        }
+        let script = format!(
+            r#"{{"threeDSServerTransID":"{ID}","threeDSMethodNotificationURL":"javascript:0"}}"#
+        );
+        assert!(MethodData::read(&encode(script.as_bytes())).is_err());
+    }
+
+    /// What the browser's script sends, and what comes back at the end.
+    #[test]
+    fn a_challenge_both_ways() {
+        let sent = format!(
+            r#"{{"messageType":"CReq","messageVersion":"2.2.0","threeDSServerTransID":"{ID}","acsTransID":"{ID}","challengeWindowSize":"03"}}"#
+        );
+        let request = read_creq(&encode(sent.as_bytes()), &Scene::of(Version::V220)).unwrap();
+        assert_eq!(request.window_size, Some(ChallengeWindowSize::W500H600));
+        assert_eq!(read_creq(&write(&request), &Scene::of(Version::V220)).unwrap().cancel, None);
+        let told = format!(
+            r#"{{"messageType":"CRes","messageVersion":"2.1.0","threeDSServerTransID":"{ID}","acsTransID":"{ID}","challengeCompletionInd":"Y","transStatus":"N"}}"#
+        );
+        let answer = read_cres(&encode(told.as_bytes())).unwrap();
+        assert_eq!((answer.completed, answer.status), (YesNo::Yes, Some(Status::Failed)));
+        let erro = told.replace("CRes", "Erro");
+        assert_eq!(read_cres(&encode(erro.as_bytes())).unwrap_err().code.code(), "101");
+    }
+}

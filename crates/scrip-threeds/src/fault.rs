@@ -1,0 +1,107 @@
+//! What is wrong with a message, in the words of EMV: a code and names of elements, never values.
+
+use crate::code::codes;
+
+codes! {
+    /// The error codes of EMV 3DS; the second column is our description of them.
+    pub enum ErrorCode {
+        MessageInvalid = "101" "message received invalid",
+        VersionUnsupported = "102" "message version not supported",
+        SentLimitExceeded = "103" "sent messages limit exceeded",
+        ElementMissing = "201" "required data element missing",
+        CriticalExtensionUnknown = "202" "critical message extension not recognised",
+        FormatInvalid = "203" "format of one or more data elements is invalid",
+        ElementDuplicate = "204" "duplicate data element",
+        TransactionUnknown = "301" "transaction id not recognised",
+        DecryptionFailure = "302" "data decryption failure",
+        AccessDenied = "303" "access denied, invalid endpoint",
+        IsoCodeInvalid = "304" "ISO code not valid",
+        TransactionDataInvalid = "305" "transaction data not valid",
+        CategoryCodeInvalid = "306" "merchant category code not valid",
+        SerialNumberInvalid = "307" "serial number not valid",
+        TimedOut = "402" "transaction timed out",
+        TransientFailure = "403" "transient system failure",
+        PermanentFailure = "404" "permanent system failure",
+        ConnectionFailure = "405" "system connection failure",
+    }
+}
+
+codes! {
+    /// The component that saw an error.
+    pub enum Component {
+        Sdk = "C" "SDK",
+        Server = "S" "3DS Server",
+        DirectoryServer = "D" "Directory Server",
+        AccessControlServer = "A" "Access Control Server",
+    }
+}
+
+/// More names than this help nobody, and `errorDetail` ends somewhere.
+const NAMES_MAX: usize = 20;
+
+/// Why a message is refused. The names are ours, from the tables of elements.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", code.name())]
+pub struct Fault {
+    pub code: ErrorCode,
+    pub names: Vec<String>,
+}
+
+impl Fault {
+    #[must_use]
+    pub fn of(code: ErrorCode) -> Self {
+        Self { code, names: Vec::new() }
+    }
+
+    #[must_use]
+    pub fn at(code: ErrorCode, name: &str) -> Self {
+        Self { code, names: vec![name.to_owned()] }
+    }
+}
+
+/// Everything that was found, until one answer is made of it.
+#[derive(Debug, Default)]
+pub(crate) struct Faults(Vec<(ErrorCode, String)>);
+
+impl Faults {
+    pub(crate) fn add(&mut self, code: ErrorCode, name: String) {
+        // One of a kind that is not there yet may be the one to be answered.
+        let is_new = !self.0.iter().any(|(it, _)| *it == code);
+        if self.0.len() < NAMES_MAX || is_new {
+            self.0.push((code, name));
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn into_all(self) -> Vec<(ErrorCode, String)> {
+        self.0
+    }
+
+    /// An answer has one code. The lowest is answered, as a missing element explains most others.
+    pub(crate) fn into_fault(self) -> Option<Fault> {
+        let code = self.0.iter().map(|(code, _)| *code).min()?;
+        let names = self.0.into_iter().filter(|(it, _)| *it == code).map(|(_, name)| name);
+        Some(Fault { code, names: names.take(NAMES_MAX).collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_code_is_answered_with_all_its_names() {
+        let mut faults = Faults::default();
+        for _ in 0..30 {
+            faults.add(ErrorCode::FormatInvalid, "b".to_owned());
+        }
+        faults.add(ErrorCode::ElementMissing, "a".to_owned());
+        let fault = faults.into_fault().unwrap();
+        assert_eq!(fault, Fault::at(ErrorCode::ElementMissing, "a"));
+        assert_eq!(fault.to_string(), "required data element missing");
+        assert!(Faults::default().into_fault().is_none());
+    }
+}

@@ -1,0 +1,166 @@
+//! Numbers with a meaning: cards, money, countries, counts.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::{
+    fault::ErrorCode,
+    format::{Checked, Digits, DigitsRule, Format, Place, Rule, holds},
+};
+
+/// A card number: 13 to 19 digits. It has no copy, no comparison and no print, and is wiped. There is
+/// no checksum: a range decides whether a card is known, and test cards have wrong ones.
+pub struct CardNumber(Digits<13, 19>);
+
+impl CardNumber {
+    pub fn parse(text: &str) -> Result<Self, ErrorCode> {
+        Digits::parse(text).map(Self)
+    }
+
+    /// The only way in.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        self.0.expose()
+    }
+}
+
+impl fmt::Debug for CardNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CardNumber")
+    }
+}
+
+impl Format for CardNumber {
+    fn read(value: &Value, place: &mut Place<'_>) -> Option<Self> {
+        Digits::read(value, place).map(Self)
+    }
+
+    fn write(&self) -> Value {
+        self.0.write()
+    }
+
+    #[cfg(test)]
+    fn samples() -> Vec<Value> {
+        Digits::<13, 19>::samples()
+    }
+
+    #[cfg(test)]
+    fn refused() -> Vec<Value> {
+        Digits::<13, 19>::refused()
+    }
+}
+
+/// ISO 4217, three digits.
+pub type Currency = Checked<CurrencyRule>;
+/// ISO 3166-1, three digits.
+pub type Country = Checked<CountryRule>;
+/// How many payments: two or more.
+pub type Installments = Checked<InstallmentsRule>;
+/// Minutes for a decoupled authentication, 1 to 10080 in five digits.
+pub type DecoupledMinutes = Checked<DecoupledMinutesRule>;
+/// Minutes an SDK waits, five or more in two digits.
+pub type SdkTimeout = Checked<SdkTimeoutRule>;
+
+#[derive(Debug)]
+pub struct CurrencyRule;
+
+impl Rule for CurrencyRule {
+    fn check(text: &str) -> Result<(), ErrorCode> {
+        DigitsRule::<3, 3>::check(text)?;
+        // Precious metals, units of account and "no currency" buy nothing.
+        let excluded = ("955"..="964").contains(&text) || text == "999" || text == "000";
+        if excluded { Err(ErrorCode::IsoCodeInvalid) } else { Ok(()) }
+    }
+
+    #[cfg(test)]
+    fn samples() -> Vec<String> {
+        ["840", "978", "008", "954", "965"].map(str::to_owned).into()
+    }
+
+    #[cfg(test)]
+    fn refused() -> Vec<String> {
+        ["84", "8400", "USD", "955", "964", "999", "000"].map(str::to_owned).into()
+    }
+}
+
+#[derive(Debug)]
+pub struct CountryRule;
+
+impl Rule for CountryRule {
+    fn check(text: &str) -> Result<(), ErrorCode> {
+        DigitsRule::<3, 3>::check(text)?;
+        let excluded = ("901"..="999").contains(&text) || text == "000";
+        if excluded { Err(ErrorCode::IsoCodeInvalid) } else { Ok(()) }
+    }
+
+    #[cfg(test)]
+    fn samples() -> Vec<String> {
+        ["840", "004", "900"].map(str::to_owned).into()
+    }
+
+    #[cfg(test)]
+    fn refused() -> Vec<String> {
+        ["84", "8400", "USA", "901", "999", "000"].map(str::to_owned).into()
+    }
+}
+
+#[derive(Debug)]
+pub struct InstallmentsRule;
+
+impl Rule for InstallmentsRule {
+    fn check(text: &str) -> Result<(), ErrorCode> {
+        DigitsRule::<1, 3>::check(text)?;
+        holds(text.parse::<u16>().is_ok_and(|it| it > 1))
+    }
+
+    #[cfg(test)]
+    fn samples() -> Vec<String> {
+        ["2", "999", "012"].map(str::to_owned).into()
+    }
+
+    #[cfg(test)]
+    fn refused() -> Vec<String> {
+        ["1", "0", "001", "1000", "+2"].map(str::to_owned).into()
+    }
+}
+
+#[derive(Debug)]
+pub struct DecoupledMinutesRule;
+
+impl Rule for DecoupledMinutesRule {
+    fn check(text: &str) -> Result<(), ErrorCode> {
+        DigitsRule::<5, 5>::check(text)?;
+        holds(text.parse::<u32>().is_ok_and(|it| (1..=10_080).contains(&it)))
+    }
+
+    #[cfg(test)]
+    fn samples() -> Vec<String> {
+        ["00001", "10080"].map(str::to_owned).into()
+    }
+
+    #[cfg(test)]
+    fn refused() -> Vec<String> {
+        ["00000", "10081", "1", "010080"].map(str::to_owned).into()
+    }
+}
+
+#[derive(Debug)]
+pub struct SdkTimeoutRule;
+
+impl Rule for SdkTimeoutRule {
+    fn check(text: &str) -> Result<(), ErrorCode> {
+        DigitsRule::<2, 2>::check(text)?;
+        holds(text >= "05")
+    }
+
+    #[cfg(test)]
+    fn samples() -> Vec<String> {
+        ["05", "99"].map(str::to_owned).into()
+    }
+
+    #[cfg(test)]
+    fn refused() -> Vec<String> {
+        ["04", "5", "100"].map(str::to_owned).into()
+    }
+}

@@ -1,0 +1,192 @@
+//! Plain texts, digits, ids and base64.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+
+use crate::{
+    fault::ErrorCode,
+    format::{Checked, Rule, holds},
+};
+
+/// Any characters but control characters, counted as characters.
+pub type Text<const MIN: usize, const MAX: usize> = Checked<TextRule<MIN, MAX>>;
+/// ASCII digits.
+pub type Digits<const MIN: usize, const MAX: usize> = Checked<DigitsRule<MIN, MAX>>;
+/// ASCII letters and digits.
+pub type Alphanumeric<const MIN: usize, const MAX: usize> = Checked<AlphanumericRule<MIN, MAX>>;
+/// A UUID as RFC 4122 writes it.
+pub type TransId = Checked<TransIdRule>;
+/// A cryptogram of twenty bytes.
+pub type AuthenticationValue = Checked<AuthenticationValueRule>;
+/// Text of a JOSE object: base64url parts with dots between them.
+pub type Compact<const PARTS: usize, const MAX: usize> = Checked<CompactRule<PARTS, MAX>>;
+/// An offset in minutes, such as `-330`.
+pub type ZoneOffset = Checked<ZoneOffsetRule>;
+
+#[derive(Debug)]
+pub struct TextRule<const MIN: usize, const MAX: usize>;
+
+impl<const MIN: usize, const MAX: usize> Rule for TextRule<MIN, MAX> {
+    fn check(text: &str) -> Result<(), ErrorCode> {
+        let short = (MIN..=MAX).contains(&text.chars().take(MAX.saturating_add(1)).count());
+        holds(short && !text.chars().any(char::is_control))
+    }
+
+    #[cfg(test)]
+    fn samples() -> Vec<String> {
+        vec!["ab".repeat(MAX)[..MIN.max(1)].to_owned(), "x".repeat(MAX), "é".repeat(MAX)]
+    }
+
+    #[cfg(test)]
+    fn refused() -> Vec<String> {
+        vec!["x".repeat(MAX + 1), "x".repeat(MIN - 1), "\n".repeat(MIN)]
+    }
+}
+
+#[derive(Debug)]
+pub struct DigitsRule<const MIN: usize, const MAX: usize>;
+
+impl<const MIN: usize, const MAX: usize> Rule for DigitsRule<MIN, MAX> {
+    fn check(text: &str) -> Result<(), ErrorCode> {
+        holds((MIN..=MAX).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_digit()))
+    }
+
+    #[cfg(test)]
+    fn samples() -> Vec<String> {
+        vec!["1".repeat(MIN), "9".repeat(MAX)]
+    }
+
+    #[cfg(test)]
+    fn refused() -> Vec<String> {
+        vec!["1".repeat(MAX + 1), "1".repeat(MIN - 1), "x".repeat(MIN), "٣".repeat(MIN)]
+    }
+}
+
+#[derive(Debug)]
+pub struct AlphanumericRule<const MIN: usize, const MAX: usize>;
+
+impl<const MIN: usize, const MAX: usize> Rule for AlphanumericRule<MIN, MAX> {
+    fn check(text: &str) -> Result<(), ErrorCode> {
+        let known = text.bytes().all(|it| it.is_ascii_alphanumeric());
+        holds((MIN..=MAX).contains(&text.len()) && known)
+    }
+
+    #[cfg(test)]
+    fn samples() -> Vec<String> {
+        vec!["0".repeat(MIN), "N".repeat(MAX)]
+    }
+
+    #[cfg(test)]
+    fn refused() -> Vec<String> {
+        vec!["1".repeat(MAX + 1), "1".repeat(MIN - 1), "-".repeat(MIN)]
+    }
+}
+
+#[derive(Debug)]
+pub struct TransIdRule;
+
+impl Rule for TransIdRule {
+    fn check(text: &str) -> Result<(), ErrorCode> {
+        let fits = |(at, byte): (usize, u8)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        };
+        holds(text.len() == 36 && text.bytes().enumerate().all(fits))
+    }
+
+    #[cfg(test)]
+    fn samples() -> Vec<String> {
+        let lower = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e".to_owned();
+        vec![lower.clone(), lower.to_uppercase()]
+    }
+
+    #[cfg(test)]
+    fn refused() -> Vec<String> {
+        [
+            "8a880dc0-d2d2-4067-bcb1-b08d1690b26",
+            "8a880dc0-d2d2-4067-bcb1-b08d1690b26e0",
+            "8a880dc0-d2d2-4067-bcb1-b08d1690b26g",
+            "8a880dc0d2d24067bcb1b08d1690b26e",
+            "8a880dc0-d2d24-067-bcb1-b08d1690b26e",
+        ]
+        .map(str::to_owned)
+        .into()
+    }
+}
+
+#[derive(Debug)]
+pub struct AuthenticationValueRule;
+
+impl Rule for AuthenticationValueRule {
+    fn check(text: &str) -> Result<(), ErrorCode> {
+        holds(STANDARD.decode(text).is_ok_and(|it| it.len() == 20))
+    }
+
+    #[cfg(test)]
+    fn samples() -> Vec<String> {
+        vec!["AAECAwQFBgcICQoLDA0ODxAREhM=".to_owned(), "/+////////////////////////8=".to_owned()]
+    }
+
+    #[cfg(test)]
+    fn refused() -> Vec<String> {
+        [
+            "AAECAwQFBgcICQoLDA0ODxAREg==",
+            "AAECAwQFBgcICQoLDA0ODxAREhMU",
+            "AAECAwQFBgcICQoLDA0ODxAREhM",
+            "_-________________________8=",
+            "AAECAwQFBgcICQoLDA0ODxAREhN=",
+        ]
+        .map(str::to_owned)
+        .into()
+    }
+}
+
+#[derive(Debug)]
+pub struct CompactRule<const PARTS: usize, const MAX: usize>;
+
+impl<const PARTS: usize, const MAX: usize> Rule for CompactRule<PARTS, MAX> {
+    fn check(text: &str) -> Result<(), ErrorCode> {
+        let known = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_' | b'.');
+        let parts = text.split('.').count() == PARTS && !text.starts_with('.');
+        holds(text.len() <= MAX && parts && text.bytes().all(known))
+    }
+
+    #[cfg(test)]
+    fn samples() -> Vec<String> {
+        let dots = ".".repeat(PARTS - 1);
+        vec![format!("eyJ-_9{dots}"), format!("{}{dots}", "a".repeat(MAX + 1 - PARTS))]
+    }
+
+    #[cfg(test)]
+    fn refused() -> Vec<String> {
+        let dots = ".".repeat(PARTS - 1);
+        vec![
+            format!("{}{dots}", "a".repeat(MAX + 2 - PARTS)),
+            format!("a{dots}."),
+            format!("a={dots}"),
+            format!("{dots}a"),
+        ]
+    }
+}
+
+#[derive(Debug)]
+pub struct ZoneOffsetRule;
+
+impl Rule for ZoneOffsetRule {
+    fn check(text: &str) -> Result<(), ErrorCode> {
+        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+        // Some browsers tell fractions of minutes, of zones older than a century.
+        let known = digits.bytes().all(|it| it.is_ascii_digit() || it == b'.');
+        let begins = digits.bytes().next().is_some_and(|it| it.is_ascii_digit());
+        holds((1..=5).contains(&text.len()) && known && begins)
+    }
+
+    #[cfg(test)]
+    fn samples() -> Vec<String> {
+        ["0", "-330", "+840", "-59.5"].map(str::to_owned).into()
+    }
+
+    #[cfg(test)]
+    fn refused() -> Vec<String> {
+        ["-", "123456", "3-0", "UTC", ".5"].map(str::to_owned).into()
+    }
+}

@@ -1,0 +1,91 @@
+//! Versions of the protocol: those we speak, and those that others may name.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::{
+    code::{Coded, codes},
+    fault::ErrorCode,
+    format::{Format, Place},
+};
+
+codes! {
+    /// The versions we speak, in order.
+    pub enum Version {
+        V210 = "2.1.0" "2.1.0",
+        V220 = "2.2.0" "2.2.0",
+    }
+}
+
+impl Version {
+    #[must_use]
+    pub fn number(self) -> VersionNumber {
+        match self {
+            Self::V210 => VersionNumber([2, 1, 0]),
+            Self::V220 => VersionNumber([2, 2, 0]),
+        }
+    }
+}
+
+/// Any version, compared number by number. Card ranges name ones that we do not speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VersionNumber([u8; 3]);
+
+impl VersionNumber {
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut numbers = text.split('.').map(|it| {
+            let canonical = it.bytes().all(|it| it.is_ascii_digit())
+                && (it == "0" || !it.starts_with('0'))
+                && it.len() <= 2;
+            it.parse().ok().filter(|_| canonical)
+        });
+        let read = [numbers.next()??, numbers.next()??, numbers.next()??];
+        numbers.next().is_none().then_some(Self(read))
+    }
+}
+
+impl fmt::Display for VersionNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [major, minor, patch] = self.0;
+        write!(f, "{major}.{minor}.{patch}")
+    }
+}
+
+impl Coded for VersionNumber {
+    fn read_code(code: &str) -> Option<Self> {
+        Self::parse(code)
+    }
+
+    fn written(&self) -> String {
+        self.to_string()
+    }
+
+    #[cfg(test)]
+    fn codes() -> Vec<String> {
+        ["2.1.0", "1.0.2", "2.2.0", "2.3.1", "10.99.99"].map(str::to_owned).into()
+    }
+}
+
+impl VersionNumber {
+    pub(crate) fn from_code(code: &str) -> Option<Self> {
+        Self::parse(code)
+    }
+}
+
+crate::code::coded! { VersionNumber }
+
+/// A message's own version: one that we do not speak has an error code of its own.
+pub(crate) fn spoken(value: Option<&Value>, place: &mut Place<'_>) -> Option<Version> {
+    let Some(value) = value else {
+        place.fault(ErrorCode::ElementMissing);
+        return None;
+    };
+    let number = VersionNumber::read(value, place)?;
+    let version = Version::from_code(&number.to_string());
+    if version.is_none() {
+        place.fault(ErrorCode::VersionUnsupported);
+    }
+    version
+}

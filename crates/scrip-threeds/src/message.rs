@@ -1,0 +1,82 @@
+//! The messages of EMV 3DS 2.1.0 and 2.2.0, each one table of its elements.
+//!
+//! What is unknown is passed over, as EMV wants; what is known is checked whole before anything is
+//! believed. A refusal names elements and a code, never a value.
+
+mod account;
+mod areq;
+mod ares;
+mod challenge;
+mod challenge_app;
+mod device;
+mod document;
+mod erro;
+mod extension;
+mod need;
+mod record;
+mod results;
+mod risk;
+mod versions;
+
+#[cfg(test)]
+mod tests;
+
+pub use account::{AccountInfo, Authentication, Phone, PriorAuthentication};
+pub use areq::AReq;
+pub use ares::{ARes, AcsRendering};
+pub use challenge::{CReq, CRes};
+pub use challenge_app::{Image, SelectInfo};
+pub use device::{DeviceRendering, EphemeralKey, KeyCurve, KeyKind};
+pub use document::{Document, MESSAGE_BYTES_MAX, Message, MessageType, RANGES_BYTES_MAX};
+pub use erro::{About, Erro, service_status};
+pub use extension::{DATA_CHARS_MAX, EXTENSIONS_MAX, Extension, Extensions};
+pub use results::{RReq, RRes};
+pub use risk::MerchantRisk;
+pub use versions::{CardRange, PReq, PRes, RANGES_MAX};
+
+pub(crate) use document::read_whole;
+pub(crate) use need::{Facts, Need};
+
+use crate::{
+    code::{AuthenticationCategory, DeviceChannel},
+    format::Version,
+};
+
+/// What is known of a transaction before its message is read. `AReq` tells all of it itself; an
+/// answer is read in the light of its question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scene {
+    pub version: Version,
+    pub channel: Option<DeviceChannel>,
+    pub category: Option<AuthenticationCategory>,
+    pub extensions: Known,
+}
+
+/// Which extensions the reader understands, by their ids: any other must not be critical.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    These(&'static [&'static str]),
+    /// For who only writes or hands on: understanding is up to the one who reads.
+    All,
+}
+
+impl Known {
+    pub(crate) fn has(self, id: &str) -> bool {
+        match self {
+            Self::These(ids) => ids.contains(&id),
+            Self::All => true,
+        }
+    }
+}
+
+impl Scene {
+    #[must_use]
+    pub fn of(version: Version) -> Self {
+        Self { version, channel: None, category: None, extensions: Known::These(&[]) }
+    }
+
+    #[must_use]
+    pub fn within(self, channel: DeviceChannel, category: AuthenticationCategory) -> Self {
+        Self { channel: Some(channel), category: Some(category), ..self }
+    }
+}

@@ -1,0 +1,69 @@
+//! What a merchant tells of the cardholder: the account, how it was entered, earlier proofs.
+
+use crate::{
+    code::{
+        AccountAge, AccountChange, LoginMethod, PasswordChange, PaymentAccountAge, PriorMethod,
+        ShippingAddressUse, ShippingNameMatch, SuspiciousActivity,
+    },
+    format::{Day, Digits, Minute, Text},
+    message::record::{nested, record},
+};
+
+record! {
+    /// The cardholder's account with the merchant.
+    pub struct AccountInfo {
+        may age: AccountAge = "chAccAgeInd";
+        may changed: Day = "chAccChange";
+        may change: AccountChange = "chAccChangeInd";
+        may created: Day = "chAccDate";
+        may password_changed: Day = "chAccPwChange";
+        may password_change: PasswordChange = "chAccPwChangeInd";
+        may purchases_half_year: Digits<1, 4> = "nbPurchaseAccount";
+        may provision_attempts_day: Digits<1, 3> = "provisionAttemptsDay";
+        may transactions_day: Digits<1, 3> = "txnActivityDay";
+        may transactions_year: Digits<1, 3> = "txnActivityYear";
+        may payment_account_since: Day = "paymentAccAge";
+        may payment_account: PaymentAccountAge = "paymentAccInd";
+        may shipping_address_used: Day = "shipAddressUsage";
+        may shipping_address_use: ShippingAddressUse = "shipAddressUsageInd";
+        may shipping_name: ShippingNameMatch = "shipNameIndicator";
+        may suspicious: SuspiciousActivity = "suspiciousAccActivity";
+    }
+}
+
+nested! { AccountInfo }
+
+record! {
+    /// How the cardholder signed in. The data is text: 2.1.0 ends at 2048 characters, which
+    /// `AReq` checks.
+    pub struct Authentication {
+        may method: LoginMethod = "threeDSReqAuthMethod";
+        may timestamp: Minute = "threeDSReqAuthTimestamp";
+        may data: Text<1, 20_000> = "threeDSReqAuthData";
+    }
+}
+
+nested! { Authentication }
+
+record! {
+    /// An earlier authentication.
+    pub struct PriorAuthentication {
+        may method: PriorMethod = "threeDSReqPriorAuthMethod";
+        may timestamp: Minute = "threeDSReqPriorAuthTimestamp";
+        may reference: Text<1, 36> = "threeDSReqPriorRef";
+        may data: Text<1, 2048> = "threeDSReqPriorAuthData";
+    }
+}
+
+nested! { PriorAuthentication }
+
+record! {
+    /// A telephone number in two parts.
+    #[derive(Clone)]
+    pub struct Phone {
+        must country: Digits<1, 3> = "cc";
+        must subscriber: Digits<1, 15> = "subscriber";
+    }
+}
+
+nested! { Phone }

@@ -1,0 +1,105 @@
+//! `CReq` and `CRes`: between the cardholder's device and the ACS. A 3DS server sees the last `CRes` of a
+//! browser; a simulator and an app see the rest.
+
+use crate::{
+    code::{ChallengeCancel, ChallengeWindowSize, DeviceChannel, Status, UiType, YesNo},
+    fault::ErrorCode,
+    format::{Digits, Text, TransId, True, Url, Version},
+    message::{
+        Extensions, Facts, Message, MessageType, Need, Scene,
+        challenge_app::{Image, SelectInfo},
+        need::{app, since_220},
+        record::record,
+    },
+};
+
+record! {
+    /// The challenge is to begin, or to go on.
+    #[derive(Clone)]
+    pub struct CReq {
+        must message_version: Version = "messageVersion";
+        must server_trans_id: TransId = "threeDSServerTransID";
+        must acs_trans_id: TransId = "acsTransID";
+        may window_size: ChallengeWindowSize = "challengeWindowSize" if window_size;
+        may cancel: ChallengeCancel = "challengeCancel";
+        may data_entry: Text<1, 45> = "challengeDataEntry";
+        may html_data_entry: Text<1, 4000> = "challengeHTMLDataEntry";
+        may no_entry: YesNo = "challengeNoEntry" if since_220;
+        may oob_continue: True = "oobContinue";
+        may resend: YesNo = "resendChallenge";
+        may sdk_trans_id: TransId = "sdkTransID" if app;
+        may sdk_counter: Digits<3, 3> = "sdkCounterStoA" if app;
+        may requestor_app_url: Url<256> = "threeDSRequestorAppURL" if since_220;
+        may whitelisting: YesNo = "whitelistingDataEntry" if since_220;
+        may extensions: Extensions = "messageExtension";
+    }
+}
+
+/// A browser's challenge is one page; an app has its own idea of size.
+fn window_size(facts: &Facts<'_>) -> Need {
+    match facts.channel() {
+        Some(DeviceChannel::Browser) => Need::Required,
+        Some(DeviceChannel::App | DeviceChannel::Requestor) => Need::Never,
+        None => Need::Optional,
+    }
+}
+
+impl Message for CReq {
+    const TYPE: MessageType = MessageType::CReq;
+}
+
+record! {
+    /// What to show next, or that it is over.
+    #[derive(Clone)]
+    pub struct CRes {
+        must message_version: Version = "messageVersion";
+        must server_trans_id: TransId = "threeDSServerTransID";
+        must acs_trans_id: TransId = "acsTransID";
+        must completed: YesNo = "challengeCompletionInd";
+        may status: Status = "transStatus" if status;
+        may acs_counter: Digits<3, 3> = "acsCounterAtoS" if app;
+        may sdk_trans_id: TransId = "sdkTransID" if app;
+        may ui_type: UiType = "acsUiType" if ui_type;
+        may html: Text<1, 100_000> = "acsHTML" if |it| Need::required_if(it.is("acsUiType", &["05"]));
+        may html_refresh: Text<1, 100_000> = "acsHTMLRefresh";
+        may additional_info: Text<1, 256> = "challengeAddInfo";
+        may info_header: Text<1, 45> = "challengeInfoHeader";
+        may info_label: Text<1, 45> = "challengeInfoLabel";
+        may info_text: Text<1, 350> = "challengeInfoText";
+        may info_text_warning: YesNo = "challengeInfoTextIndicator";
+        may select_info: SelectInfo = "challengeSelectInfo";
+        may expand_info_label: Text<1, 45> = "expandInfoLabel";
+        may expand_info_text: Text<1, 256> = "expandInfoText";
+        may issuer_image: Image = "issuerImage";
+        may scheme_image: Image = "psImage";
+        may oob_app_url: Text<1, 256> = "oobAppURL";
+        may oob_app_label: Text<1, 45> = "oobAppLabel";
+        may oob_continue_label: Text<1, 45> = "oobContinueLabel";
+        may resend_label: Text<1, 45> = "resendInformationLabel";
+        may submit_label: Text<1, 45> = "submitAuthenticationLabel";
+        may why_label: Text<1, 45> = "whyInfoLabel";
+        may why_text: Text<1, 256> = "whyInfoText";
+        may whitelisting_text: Text<1, 64> = "whitelistingInfoText" if since_220;
+        may extensions: Extensions = "messageExtension";
+    }
+}
+
+fn status(facts: &Facts<'_>) -> Need {
+    Need::only_if(facts.is("challengeCompletionInd", &["Y"]))
+}
+
+/// A browser is shown pages, and its one `CRes` is the last.
+fn ui_type(facts: &Facts<'_>) -> Need {
+    let shown = facts.is("challengeCompletionInd", &["N"]);
+    Need::required_if(shown && facts.on(DeviceChannel::App))
+}
+
+impl Message for CRes {
+    const TYPE: MessageType = MessageType::CRes;
+
+    fn contradictions(&self, _: &Scene) -> Vec<(ErrorCode, &'static str)> {
+        let told = |it: Status| matches!(it, Status::Successful | Status::Failed);
+        let wrong = self.status.is_some_and(|it| !told(it));
+        wrong.then_some((ErrorCode::FormatInvalid, "transStatus")).into_iter().collect()
+    }
+}

@@ -1,0 +1,79 @@
+//! What an app shows of a challenge.
+
+use serde_json::Value;
+
+use crate::{
+    fault::ErrorCode,
+    format::{Format, Place, Text, Url},
+    message::record::{nested, record},
+};
+
+record! {
+    /// The same picture for three densities of screens.
+    #[derive(Clone)]
+    pub struct Image {
+        may medium: Url<2048> = "medium";
+        may high: Url<2048> = "high";
+        may extra_high: Url<2048> = "extraHigh";
+    }
+}
+
+nested! { Image }
+
+const CHOICES_MAX: usize = 32;
+
+/// What can be chosen: objects of one name each, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelectInfo(Vec<(Text<1, 45>, Text<1, 45>)>);
+
+impl SelectInfo {
+    /// Value and label of each; none if there are none, or too many.
+    #[must_use]
+    pub fn new(choices: Vec<(Text<1, 45>, Text<1, 45>)>) -> Option<Self> {
+        (1..=CHOICES_MAX).contains(&choices.len()).then_some(Self(choices))
+    }
+
+    #[must_use]
+    pub fn choices(&self) -> &[(Text<1, 45>, Text<1, 45>)] {
+        &self.0
+    }
+}
+
+fn choice(value: &Value) -> Option<(Text<1, 45>, Text<1, 45>)> {
+    let object = value.as_object().filter(|it| it.len() == 1)?;
+    let (name, label) = object.iter().next()?;
+    Some((Text::parse(name).ok()?, Text::parse(label.as_str()?).ok()?))
+}
+
+impl Format for SelectInfo {
+    fn read(value: &Value, place: &mut Place<'_>) -> Option<Self> {
+        let choices = value.as_array().filter(|it| it.len() <= CHOICES_MAX);
+        let choices = choices.and_then(|it| it.iter().map(choice).collect::<Option<_>>());
+        let read = choices.and_then(Self::new);
+        if read.is_none() {
+            place.fault(ErrorCode::FormatInvalid);
+        }
+        read
+    }
+
+    fn write(&self) -> Value {
+        let one = |(name, label): &(Text<1, 45>, Text<1, 45>)| {
+            let label = Value::String(label.expose().to_owned());
+            Value::Object([(name.expose().to_owned(), label)].into_iter().collect())
+        };
+        Value::Array(self.0.iter().map(one).collect())
+    }
+
+    #[cfg(test)]
+    fn samples() -> Vec<Value> {
+        let one = serde_json::json!({"phone": "Mobile **** 329"});
+        vec![vec![one.clone()].into(), vec![one; CHOICES_MAX].into()]
+    }
+
+    #[cfg(test)]
+    fn refused() -> Vec<Value> {
+        let one = serde_json::json!({"phone": "Mobile **** 329"});
+        let two = serde_json::json!([{"a": "b", "c": "d"}]);
+        vec![vec![one.clone(); CHOICES_MAX + 1].into(), one, two, Value::Array(Vec::new())]
+    }
+}

@@ -1,0 +1,101 @@
+//! The message that tells of an error.
+
+use crate::{
+    fault::{Component, ErrorCode, Fault},
+    format::{Alphanumeric, Digits, Text, TransId, Version, VersionNumber},
+    message::{Document, Message, MessageType, record::record},
+};
+
+record! {
+    /// Something went wrong. The code stays digits, because others may have more of them.
+    #[derive(Clone, PartialEq)]
+    pub struct Erro {
+        must message_version: VersionNumber = "messageVersion";
+        may server_trans_id: TransId = "threeDSServerTransID";
+        may acs_trans_id: TransId = "acsTransID";
+        may ds_trans_id: TransId = "dsTransID";
+        may sdk_trans_id: TransId = "sdkTransID";
+        must code: Digits<3, 3> = "errorCode";
+        must component: Component = "errorComponent";
+        must description: Text<1, 2048> = "errorDescription";
+        may detail: Text<1, 2048> = "errorDetail";
+        may message_type: Alphanumeric<4, 4> = "errorMessageType";
+    }
+}
+
+impl Message for Erro {
+    const TYPE: MessageType = MessageType::Erro;
+}
+
+/// Which message an error is about: as much of it as could be read.
+#[derive(Debug, Default)]
+pub struct About<'a> {
+    pub document: Option<&'a Document>,
+    /// For a message that could not be read at all, whatever it was expected to be.
+    pub expected: Option<MessageType>,
+}
+
+impl Erro {
+    /// The answer to a message that was refused.
+    #[must_use]
+    pub fn answering(fault: &Fault, component: Component, about: &About<'_>) -> Self {
+        let id = |name| about.document.and_then(|it| it.trans_id(name));
+        let version = about.document.and_then(Document::version_number);
+        let kind = about.document.map(Document::kind).or(about.expected);
+        let detail = if fault.names.is_empty() {
+            fault.code.name().to_owned()
+        } else {
+            fault.names.join(",")
+        };
+        Self {
+            message_version: version.unwrap_or(Version::V220.number()),
+            server_trans_id: id("threeDSServerTransID"),
+            acs_trans_id: id("acsTransID"),
+            ds_trans_id: id("dsTransID"),
+            sdk_trans_id: id("sdkTransID"),
+            code: Digits::ours(fault.code.code()),
+            component,
+            description: Text::ours(fault.code.name()),
+            detail: Text::parse(&detail).ok(),
+            message_type: kind.and_then(|it| Alphanumeric::parse(it.code()).ok()),
+        }
+    }
+
+    /// The code, if it is one that we know.
+    #[must_use]
+    pub fn known_code(&self) -> Option<ErrorCode> {
+        ErrorCode::from_code(self.code.expose())
+    }
+
+    /// What a client is told of the failure, in the words of HTTP. Codes that we do not know are
+    /// nobody's fault but that server's.
+    #[must_use]
+    pub fn service_status(&self) -> u16 {
+        self.known_code().map_or(502, service_status)
+    }
+}
+
+/// Codes into HTTP: what a client can do about it decides.
+#[must_use]
+pub fn service_status(code: ErrorCode) -> u16 {
+    match code {
+        ErrorCode::MessageInvalid
+        | ErrorCode::VersionUnsupported
+        | ErrorCode::ElementMissing
+        | ErrorCode::CriticalExtensionUnknown
+        | ErrorCode::FormatInvalid
+        | ErrorCode::ElementDuplicate
+        | ErrorCode::IsoCodeInvalid
+        | ErrorCode::TransactionDataInvalid
+        | ErrorCode::CategoryCodeInvalid => 400,
+        ErrorCode::AccessDenied => 403,
+        ErrorCode::TransactionUnknown => 404,
+        ErrorCode::TimedOut => 504,
+        ErrorCode::TransientFailure
+        | ErrorCode::PermanentFailure
+        | ErrorCode::ConnectionFailure => 502,
+        ErrorCode::SentLimitExceeded
+        | ErrorCode::DecryptionFailure
+        | ErrorCode::SerialNumberInvalid => 500,
+    }
+}

@@ -1,0 +1,105 @@
+//! `RReq` and `RRes`: how a challenge ended.
+
+use crate::{
+    code::{
+        AuthenticationCategory, ChallengeCancel, ChallengeType, DeviceChannel, ResultsStatus,
+        Status, StatusReason, WhitelistSource, WhitelistStatus,
+    },
+    fault::ErrorCode,
+    format::{Alphanumeric, AuthenticationValue, Digits, TransId, Version},
+    message::{
+        AcsRendering, Extensions, Facts, Message, MessageType, Need, Scene,
+        need::{authentication_value, since_220, status_reason, whitelist_source},
+        record::record,
+    },
+};
+
+record! {
+    /// The result. It alone decides; what a browser brings is only told.
+    #[derive(Clone, PartialEq)]
+    pub struct RReq {
+        must message_version: Version = "messageVersion";
+        must server_trans_id: TransId = "threeDSServerTransID";
+        must acs_trans_id: TransId = "acsTransID";
+        must ds_trans_id: TransId = "dsTransID";
+        must category: AuthenticationCategory = "messageCategory";
+        must status: Status = "transStatus";
+        may status_reason: StatusReason = "transStatusReason" if status_reason;
+        may authentication_value: AuthenticationValue = "authenticationValue" if authentication_value;
+        may eci: Alphanumeric<2, 2> = "eci";
+        may authentication_method: Digits<2, 2> = "authenticationMethod";
+        may challenge_type: ChallengeType = "authenticationType";
+        may challenge_cancel: ChallengeCancel = "challengeCancel";
+        may attempts: Digits<2, 2> = "interactionCounter" if attempts;
+        may acs_rendering: AcsRendering = "acsRenderingType";
+        may sdk_trans_id: TransId = "sdkTransID" if in_app;
+        may whitelist_status: WhitelistStatus = "whiteListStatus" if since_220;
+        may whitelist_source: WhitelistSource = "whiteListStatusSource" if whitelist_source;
+        may extensions: Extensions = "messageExtension";
+    }
+}
+
+/// With 2.2.0 a decoupled authentication has no interaction to count.
+fn attempts(facts: &Facts<'_>) -> Need {
+    Need::required_if(facts.scene.version < Version::V220)
+}
+
+fn in_app(facts: &Facts<'_>) -> Need {
+    Need::required_if(facts.on(DeviceChannel::App))
+}
+
+impl Message for RReq {
+    const TYPE: MessageType = MessageType::RReq;
+
+    fn contradictions(&self, scene: &Scene) -> Vec<(ErrorCode, &'static str)> {
+        let mut found = Vec::new();
+        if !self.status.is_result() {
+            found.push((ErrorCode::FormatInvalid, "transStatus"));
+        }
+        let old = scene.version < Version::V220;
+        if old && self.status_reason.is_some_and(|it| !it.is_of_2_1_0()) {
+            found.push((ErrorCode::FormatInvalid, "transStatusReason"));
+        }
+        found
+    }
+}
+
+record! {
+    /// The result was received.
+    #[derive(Clone, PartialEq)]
+    pub struct RRes {
+        must message_version: Version = "messageVersion";
+        must server_trans_id: TransId = "threeDSServerTransID";
+        must acs_trans_id: TransId = "acsTransID";
+        must ds_trans_id: TransId = "dsTransID";
+        must results_status: ResultsStatus = "resultsStatus";
+        may sdk_trans_id: TransId = "sdkTransID" if in_app;
+        may extensions: Extensions = "messageExtension";
+    }
+}
+
+impl Message for RRes {
+    const TYPE: MessageType = MessageType::RRes;
+}
+
+impl RRes {
+    /// Our answer to a result: it was received, and nobody asked for the challenge if that is what
+    /// it tells.
+    #[must_use]
+    pub fn answering(result: &RReq) -> Self {
+        let unasked = result.challenge_cancel == Some(ChallengeCancel::RequestNotReceived);
+        Self {
+            message_version: result.message_version,
+            server_trans_id: result.server_trans_id.clone(),
+            acs_trans_id: result.acs_trans_id.clone(),
+            ds_trans_id: result.ds_trans_id.clone(),
+            results_status: if unasked {
+                ResultsStatus::ChallengeNotSent
+            } else {
+                ResultsStatus::Received
+            },
+            sdk_trans_id: result.sdk_trans_id.clone(),
+            extensions: None,
+        }
+    }
+}

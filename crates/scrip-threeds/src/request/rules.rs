@@ -1,0 +1,162 @@
+//! The rules about a request, in the order of their numbers, as one table.
+//!
+//! Numbers 1 to 3 are about creating a session and need the vault; 6 is a default
+//! ([`Situation::decoupled`]), and 36 says what is *not* asked for.
+
+mod device;
+mod optional;
+mod required;
+
+use std::borrow::Cow;
+
+use crate::{
+    authentication::Asked,
+    code::{
+        AuthenticationCategory, AuthenticationType, ChallengePreference, Device, Scheme,
+        SessionType,
+    },
+    format::Version,
+    request::{AuthenticateRequest, DeviceInfo, MerchantInfo, PurchaseInfo},
+};
+
+/// What is wrong with a request: an attribute of it, and a rule. Never a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    pub path: Cow<'static, str>,
+    pub message: &'static str,
+}
+
+/// What the rules look at.
+#[derive(Debug, Clone, Copy)]
+pub struct Situation<'a> {
+    pub request: &'a AuthenticateRequest,
+    pub device_info: &'a DeviceInfo,
+    pub session: SessionType,
+    pub device: Device,
+    pub version: Version,
+}
+
+impl<'a> Situation<'a> {
+    pub(crate) fn category(&self) -> Option<AuthenticationCategory> {
+        let name = self.request.authentication_category.as_deref();
+        name.and_then(AuthenticationCategory::from_name)
+    }
+
+    pub(crate) fn kind(&self) -> Option<AuthenticationType> {
+        self.request.authentication_type.as_deref().and_then(AuthenticationType::from_name)
+    }
+
+    pub(crate) fn is_payment(&self) -> bool {
+        self.category() == Some(AuthenticationCategory::Payment)
+    }
+
+    pub(crate) fn is_merchant(&self) -> bool {
+        self.session == SessionType::Merchant
+    }
+
+    /// Rule 6: merchant sessions want a decoupled challenge unless they say otherwise.
+    #[must_use]
+    pub fn decoupled(&self) -> bool {
+        self.request.request_decoupled_challenge.unwrap_or(self.is_merchant())
+    }
+
+    /// What the outcome will be read by. None if the category is not one; 2.1.0 has no decoupled
+    /// challenges, whatever was wished for.
+    #[must_use]
+    pub fn asked(&self, scheme: Scheme) -> Option<Asked> {
+        let preference = self.request.challenge_preference.as_deref();
+        let minutes = self.request.decoupled_challenge_max_time;
+        let decoupled = self.decoupled() && self.version >= Version::V220;
+        let minutes = minutes.filter(|_| decoupled).and_then(|it| u16::try_from(it).ok());
+        Some(Asked {
+            version: self.version,
+            scheme,
+            category: self.category()?,
+            challenge_preference: preference.and_then(ChallengePreference::from_name),
+            decoupled_minutes: minutes,
+        })
+    }
+
+    /// The trigger of rules 9 to 13, and 37: merchants' kinds about money, even without payment.
+    fn wants_purchase(&self) -> bool {
+        let by_kind = matches!(
+            self.kind(),
+            Some(
+                AuthenticationType::RecurringTransaction
+                    | AuthenticationType::InstallmentTransaction
+            )
+        );
+        self.is_payment() || by_kind
+    }
+
+    fn wants_purchase_alone(&self) -> bool {
+        let kind = self.kind().and_then(AuthenticationType::of_merchant);
+        self.is_merchant() && kind.is_some_and(|it| it.has_purchase())
+    }
+
+    fn purchase(&self) -> Option<&'a PurchaseInfo> {
+        self.request.purchase_info.as_ref()
+    }
+
+    fn merchant(&self) -> Option<&'a MerchantInfo> {
+        self.request.merchant_info.as_ref()
+    }
+
+    fn is_browser(&self) -> bool {
+        !self.is_merchant() && self.device == Device::Browser
+    }
+
+    fn is_app(&self) -> bool {
+        !self.is_merchant() && self.device == Device::Mobile
+    }
+}
+
+/// One rule about one attribute.
+#[derive(Debug)]
+pub struct Rule {
+    pub number: u8,
+    pub path: &'static str,
+    pub message: &'static str,
+    is_broken: fn(&Situation<'_>) -> bool,
+}
+
+impl Rule {
+    #[must_use]
+    pub fn is_broken_in(&self, situation: &Situation<'_>) -> bool {
+        (self.is_broken)(situation)
+    }
+}
+
+const REQUIRED: &str = "is required";
+const UNKNOWN: &str = "is not one of the values it may have";
+const DATE: &str = "is not a date of the form YYYYMMDD";
+const MOMENT: &str = "is not a time of the form YYYYMMDDhhmm";
+const DIGITS: &str = "is not the digits it must be";
+
+/// Where a required attribute is missing, whether for its object or for itself.
+fn is_missing(text: Option<&String>) -> bool {
+    text.is_none_or(String::is_empty)
+}
+
+/// An attribute that is there and not what it must be. An empty text is as good as none.
+fn is_wrong(text: Option<&String>, fits: impl Fn(&str) -> bool) -> bool {
+    text.is_some_and(|it| !it.is_empty() && !fits(it))
+}
+
+/// All rules, in order.
+pub(crate) fn rules() -> impl Iterator<Item = &'static Rule> {
+    let optional = optional::TYPED.iter().chain(optional::SHAPED);
+    required::RULES.iter().chain(optional).chain(device::RULES)
+}
+
+/// Every rule that the request breaks; each attribute is named once, with the first.
+#[must_use]
+pub fn violations(situation: &Situation<'_>) -> Vec<Violation> {
+    let mut found: Vec<Violation> = Vec::new();
+    for rule in rules().filter(|it| it.is_broken_in(situation)) {
+        if !found.iter().any(|it| it.path == rule.path) {
+            found.push(Violation { path: Cow::Borrowed(rule.path), message: rule.message });
+        }
+    }
+    found
+}

@@ -1,0 +1,21 @@
+//! The session of one authentication, as a machine: a state, an event and a time give a new state and
+//! what is to be done, or a refusal.
+//!
+//! Nothing here waits, writes or sends. Whoever runs it writes the new state before anything that
+//! cannot be taken back: the state after "authenticate" says that the fate of the `AReq` is unknown,
+//! and a process that dies there leaves just that behind.
+
+mod effect;
+mod event;
+mod result;
+mod state;
+mod step;
+mod stored;
+
+pub use effect::{Effect, Refusal};
+pub use event::{Event, SecretFact};
+pub use state::{Failure, Method, Moment, Phase, Session, Waiting};
+pub use stored::{NotOurs, STORED_VERSION};
+
+#[cfg(test)]
+mod tests;
