@@ -3,14 +3,14 @@
 //! Nothing here counts. A request is told which counters apply to it, each with its rate; all of
 //! them have to have room, so the lowest rate decides.
 
+pub mod counters;
+mod log;
 mod table;
 
 use std::{net::IpAddr, num::NonZeroU32, time::Duration};
 
 pub use self::table::{Figures, Row, TABLE};
-use crate::{
-    audit::Operation, permission::ApplicationKind, quota::RateLimit, tenant::TenantKind,
-};
+use crate::{audit::Operation, permission::ApplicationKind, quota::RateLimit, tenant::TenantKind};
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
