@@ -202,7 +202,8 @@ async fn compare(shared: &Arc<Shared>, pepper: &Pepper, round: u8) {
         let block = if draw(2) == 0 { 0 } else { 1 + draw(15_000) };
         rate(u32::try_from(1 + draw(7)).unwrap(), us(1000 + draw(12_000)), us(block))
     };
-    let rates = [one(), one(), one()];
+    // One whose window never ends here: however slow the machine is, somebody is refused.
+    let rates = [rate(20, Duration::from_secs(3600), Duration::ZERO), one(), one()];
     let all = demands(&rates, round);
     let mut model = Model::new(|it| i64::try_from(it.as_micros()).unwrap());
     let mut draw = |most: u64| (0..most).new_tree(&mut runner).unwrap().current();

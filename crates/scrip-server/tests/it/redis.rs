@@ -64,6 +64,12 @@ impl Redis {
         }
     }
 
+    /// Makes it stand still, or go on: `STOP`, `CONT`.
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.as_ref().unwrap().id().to_string();
+        assert!(Command::new("kill").arg(format!("-{name}")).arg(pid).status().unwrap().success());
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
     }
@@ -76,7 +82,9 @@ impl Redis {
     pub(crate) fn ask<T: redis::FromRedisValue>(&self, command: &[&str]) -> T {
         let mut connection = self.client().get_connection().unwrap();
         let mut asked = redis::cmd(command[0]);
-        command[1..].iter().for_each(|it| drop(asked.arg(*it)));
+        for word in &command[1..] {
+            asked.arg(*word);
+        }
         asked.query(&mut connection).unwrap()
     }
 }
