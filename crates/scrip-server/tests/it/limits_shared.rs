@@ -50,7 +50,7 @@ fn eventually(what: &str, is_so: impl Fn() -> bool) {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("never {what}");
+    unreachable!("never {what}");
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl Redis {
                 return redis;
             }
         }
-        panic!("redis-server does not start; ./test installs it");
+        unreachable!("redis-server does not start; ./test installs it");
     }
 
     /// Again on the same port, with nothing in it. Whether it answers.
