@@ -6,6 +6,7 @@ mod chance;
 mod clock;
 mod expressions;
 mod figures;
+mod limits;
 mod load;
 mod process;
 mod raw;
@@ -42,6 +43,9 @@ struct Arguments {
     /// Only this: what sweeping 100,000 expired tokens costs creates at half of their peak.
     #[arg(long)]
     sweep: bool,
+    /// Only this, in a few seconds: what rate limits cost a request.
+    #[arg(long)]
+    limits: bool,
     /// Write the figures to a file as well.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -58,6 +62,9 @@ fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     if let Some(Command::Bare) = arguments.command {
         return bare::serve();
+    }
+    if arguments.limits {
+        return Ok(out(&limits::report(&limits::measure()?))?);
     }
     let scrip = process::find_scrip()?;
     // Beside the program: a folder in memory would make every commit look free.
@@ -85,10 +92,11 @@ fn main() -> anyhow::Result<()> {
         let swept = runtime.block_on(sweep::run(&plan, tokens))?;
         return Ok(out(&report::swept(&swept))?);
     }
-    let cost = expressions::measure()?;
+    let (cost, limited) = (expressions::measure()?, limits::measure()?);
     let results = runtime.block_on(rounds::run(&plan))?;
     out(&report::table(&results, cores))?;
     out(&report::expressions(&cost, &results))?;
+    out(&limits::report(&limited))?;
     if let Some(file) = arguments.json {
         fs::write(&file, format!("{:#}\n", report::json(&results, cores)))
             .with_context(|| format!("{} cannot be written", file.display()))?;

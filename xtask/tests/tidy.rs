@@ -25,6 +25,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 const ROOMS: &[(&str, &[&str])] = &[
     ("scrip-server", &["axum", "hyper", "hyper-util", "tower", "rustls", "tokio-rustls"]),
     ("scrip-server", &["clap", "clap_complete", "csv", "indicatif", "toml", "nix"]),
+    ("scrip-server", &["ipnet", "redis"]),
     ("scrip-store", &["rusqlite"]),
     ("scrip-seal", &["aws-lc-rs"]),
 ];

@@ -168,7 +168,13 @@ impl Directory {
     /// The map is asked by a keyed digest, so the time it takes tells nothing about the key.
     #[must_use]
     pub fn authenticate(&self, api_key: &str) -> Option<&Known> {
-        self.by_digest.get(&self.digest(api_key))
+        self.find(&self.digest(api_key))
+    }
+
+    /// The same for a key whose digest is at hand.
+    #[must_use]
+    pub fn find(&self, digest: &[u8; 32]) -> Option<&Known> {
+        self.by_digest.get(digest)
     }
 
     /// Under what the store knows a key, or a nonce.

@@ -5,7 +5,10 @@ use std::{borrow::Cow, error, fmt, time::Duration};
 use scrip_expression::ExpressionError;
 use scrip_seal::{CannotOpen, KeySourceError};
 
-use crate::permission::{ApplicationKind, Permission};
+use crate::{
+    permission::{ApplicationKind, Permission},
+    time::Timestamp,
+};
 
 #[derive(Debug)]
 pub enum Error {
@@ -20,7 +23,7 @@ pub enum Error {
     /// Understood, and not possible as things are.
     Unprocessable { reason: &'static str },
     /// Wait.
-    TooMany { retry_after: Duration },
+    TooMany(Excess),
     /// Try again; we are looking at it.
     Unavailable(Cause),
     /// Our fault. The cause goes to the log, never to the caller.
@@ -28,6 +31,18 @@ pub enum Error {
 }
 
 pub type Cause = Box<dyn error::Error + Send + Sync>;
+
+/// What there was too much of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Excess {
+    /// The limit's name, as the operator knows it.
+    pub limit: &'static str,
+    pub requests: u32,
+    /// Whoever waits so long is let in, unless somebody else takes the place.
+    pub wait: Duration,
+    /// The same as an instant.
+    pub until: Timestamp,
+}
 
 /// What exactly was not allowed. Names rules and attributes, never values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +145,9 @@ impl fmt::Display for Error {
             Self::Forbidden(refusal) => refusal.fmt(f),
             Self::NotFound => f.write_str("there is no such thing in this tenant"),
             Self::Conflict { reason } | Self::Unprocessable { reason } => f.write_str(reason),
-            Self::TooMany { .. } => f.write_str("too many requests"),
+            Self::TooMany(excess) => {
+                write!(f, "more requests than the limit {} allows; wait", excess.limit)
+            }
             Self::Unavailable(_) => f.write_str("the vault cannot do this now; try again shortly"),
             Self::Internal(_) => f.write_str("something went wrong on our side"),
         }
@@ -146,7 +163,7 @@ impl error::Error for Error {
             | Self::NotFound
             | Self::Conflict { .. }
             | Self::Unprocessable { .. }
-            | Self::TooMany { .. } => None,
+            | Self::TooMany(_) => None,
         }
     }
 }

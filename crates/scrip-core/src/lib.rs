@@ -40,6 +40,7 @@ pub mod plain;
 pub mod policy;
 pub mod principal;
 pub mod quota;
+pub mod rate_limit;
 pub mod reveal;
 pub mod store;
 pub mod tenant;

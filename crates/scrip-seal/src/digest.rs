@@ -99,7 +99,10 @@ impl DigestKey {
 
 /// The key under which API keys are hashed. A lookup by digest takes the same time however much
 /// of a guessed key is right.
-pub struct Pepper(DigestKey);
+pub struct Pepper {
+    api_keys: DigestKey,
+    counters: DigestKey,
+}
 
 impl Pepper {
     /// A new pepper and its wrapped form for the store.
@@ -120,11 +123,20 @@ impl Pepper {
 
     #[must_use]
     pub fn digest(&self, api_key: &str) -> [u8; 32] {
-        self.0.digest(&[api_key.as_bytes()])
+        self.api_keys.digest(&[api_key.as_bytes()])
+    }
+
+    /// What a counter is called where others may read: the same for every server of a vault, and
+    /// nobody else can tell whom it counts.
+    #[must_use]
+    pub fn counter_name(&self, parts: &[&[u8]]) -> [u8; 32] {
+        self.counters.digest(parts)
     }
 
     fn from_key(key: &Secret) -> Self {
-        Self(DigestKey::new(key, "api-key pepper"))
+        let [api_keys, counters] =
+            ["api-key pepper", "rate-limit counter"].map(|it| DigestKey::new(key, it));
+        Self { api_keys, counters }
     }
 
     fn place() -> Place {
@@ -141,6 +153,19 @@ impl fmt::Debug for Pepper {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A counter's name is no digest of a key, and parts that join alike are two names.
+    #[test]
+    fn counters_have_names_of_their_own() {
+        let pepper = Pepper::from_key(&Secret::new(vec![7; 32]));
+        let same = Pepper::from_key(&Secret::new(vec![7; 32]));
+        let other = Pepper::from_key(&Secret::new(vec![8; 32]));
+        let name = pepper.counter_name(&[b"key"]);
+        assert_eq!(name, same.counter_name(&[b"key"]));
+        assert_ne!(name, other.counter_name(&[b"key"]));
+        assert_ne!(name, pepper.digest("key"));
+        assert_ne!(pepper.counter_name(&[b"ab", b"c"]), pepper.counter_name(&[b"a", b"bc"]));
+    }
 
     /// The second case of RFC 2202 and RFC 4231.
     #[test]

@@ -13,6 +13,8 @@ use scrip_core::{Vault, audit::Operation, directory::Directory, error::Error};
 use scrip_seal::{KeySource, Pepper};
 use tokio::sync::{Mutex, Semaphore};
 
+use crate::{http::client_address::TrustedProxies, limiter::Limiter};
+
 #[derive(Debug)]
 pub struct App {
     pub vault: Vault,
@@ -24,6 +26,10 @@ pub struct App {
     /// Whoever replaces the directory, so that an older one never takes the place of a newer.
     reloading: Mutex<()>,
     pub limits: Limits,
+    /// How often anybody may ask.
+    pub limiter: Limiter,
+    /// Whose word about a client's address is taken.
+    pub proxies: TrustedProxies,
     /// Deprecated operations that the operator wants no more. Others cannot be switched off.
     pub switched_off: Vec<Operation>,
     /// Room for large bodies in flight, in KiB.
@@ -64,6 +70,8 @@ impl App {
             source: OnceLock::new(),
             reloading: Mutex::default(),
             limits: Limits::default(),
+            limiter: Limiter::default(),
+            proxies: TrustedProxies::default(),
             switched_off: Vec::new(),
             body_room: Semaphore::new(LARGE_BODIES_KIB),
             connections: AtomicUsize::new(0),

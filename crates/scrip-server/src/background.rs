@@ -29,6 +29,7 @@ const PAUSE_BETWEEN_STEPS: Duration = Duration::from_millis(5);
 /// done within the hour: then it takes its full share of the writer.
 const GENTLE_STEPS_MAX: u32 = 100_000;
 const PAUSE_IN_A_HURRY: Duration = Duration::from_millis(1);
+const SWEEP_COUNTERS_EVERY: Duration = Duration::from_secs(1);
 const LOOK_AT_KEYS_EVERY: Duration = Duration::from_secs(1);
 const PAUSE_LEAST: Duration = Duration::from_millis(5);
 /// A change that another process made counts here within a second.
@@ -48,6 +49,8 @@ pub(crate) fn start(app: &Arc<App>) {
     keep_going("destroy_epoch_keys", move || destroy_epoch_keys(vault.clone()));
     let vault = app.vault.clone();
     keep_going("expire", move || expire(vault.clone()));
+    let limited = Arc::clone(app);
+    keep_going("sweep_counters", move || sweep_counters(Arc::clone(&limited)));
     let vault = app.vault.clone();
     keep_going("sweep", move || sweep(vault.clone()));
 }
@@ -64,6 +67,16 @@ fn keep_going<F: Future<Output = ()> + Send + 'static>(
             sleep(PAUSE_AFTER_PANIC).await;
         }
     });
+}
+
+/// Where few ask, few give back what others left.
+async fn sweep_counters(app: Arc<App>) {
+    let mut ticks = tokio::time::interval(SWEEP_COUNTERS_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        app.limiter.sweep(app.vault.clock.now());
+    }
 }
 
 /// Takes over what other processes changed of tenants, applications and keys.

@@ -119,9 +119,9 @@ pub(crate) struct DevArguments {
     /// Print one line of JSON when ready, and nothing else, on standard output.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Rate limits, once there are any.
-    #[arg(long, value_name = "MODE", default_value = "on")]
-    pub(crate) rate_limits: RateLimits,
+    /// Rate limits [default: on, which for a test tenant is 50 requests in 10 seconds].
+    #[arg(long, value_name = "MODE")]
+    pub(crate) rate_limits: Option<RateLimits>,
     /// Allow plain HTTP beyond this machine, such as from inside a container.
     #[arg(long)]
     pub(crate) plain_http: bool,

@@ -3,6 +3,7 @@
 
 pub(crate) mod check;
 mod file;
+pub(crate) mod limits;
 mod table;
 mod value;
 
@@ -16,7 +17,7 @@ use std::{
 use scrip_seal::Secret;
 
 pub(crate) use crate::config::{
-    table::{Deprecated, Log, Server, Settings, Tls},
+    table::{Deprecated, Log, RateLimits, Server, Settings, Tls},
     value::{EpochKeysAt, LockMemory, LogFormat, Switch},
 };
 use crate::config::{
@@ -229,6 +230,9 @@ fn contradictions(settings: &Settings) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if settings.limits.redis_password_file.is_some() && settings.limits.redis_url.is_none() {
+        found.push("limits.redis_password_file: there is no limits.redis_url".to_owned());
+    }
     found
 }
 
@@ -295,6 +299,16 @@ mod tests {
         refused("[storage]\ndata_dir = \"\"", "storage.data_dir: must not be empty");
         refused("[tls]\nkey = \"a.pem\"", "tls.certificate and tls.key");
         refused("[server]\nlisten = \"0.0.0.0:80\"", "server.plain_http = true");
+        refused("[limits]\nmode = \"slow\"", "2:8: limits.mode: must be on or off");
+        refused("[limits]\naddress = \"0/10s\"", "2:11: limits.address: must be such as 50/10s");
+        refused(
+            "[limits]\nadress = \"1/1s\"",
+            "2:1: limits.adress: is not a setting; [limits] has",
+        );
+        refused("[limits]\ntrusted_proxies = \"10.0.0.0/33\"", "2:19: limits.trusted_proxies: mu");
+        refused("[limits]\nredis_url = \"http://x\"", "limits.redis_url: must be such as redis://");
+        refused("[limits]\nredis_away = \"open\"", "limits.redis_away: must be local or closed");
+        refused("[limits]\nredis_password_file = \"p\"", "limits.redis_password_file: there is no");
         refused("[server]\nlisten = { a = 1 }", "scrip.toml:2:10: server.listen: must be text");
     }
 

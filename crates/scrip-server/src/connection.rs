@@ -34,10 +34,11 @@ impl Service<Request<Incoming>> for Connection {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let router = if self.app.is_sealed() { &self.sealed } else { &self.open };
-        let (router, peer) = (router.clone(), self.peer);
+        let client = self.app.proxies.client(self.peer.ip(), request.headers());
+        let router = router.clone();
         let busy = Busy::new(Arc::clone(&self.activity));
         Box::pin(async move {
-            let response = pipeline::answer(router, peer, request).await;
+            let response = pipeline::answer(router, client, request).await;
             drop(busy);
             Ok(response)
         })

@@ -177,6 +177,6 @@ pub(crate) fn explain(error: Error) -> anyhow::Error {
         | Error::NotFound
         | Error::Conflict { .. }
         | Error::Unprocessable { .. }
-        | Error::TooMany { .. }) => other.into(),
+        | Error::TooMany(_)) => other.into(),
     }
 }

@@ -28,8 +28,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     app::App,
-    cli::DevArguments,
-    config::{Environment, Flag, Settings},
+    cli::{DevArguments, RateLimits},
+    config::{Environment, Flag, Settings, Switch},
     data::{create_folder, explain},
     launch,
 };
@@ -63,7 +63,8 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
         let directory =
             Directory::load(&*app.vault.store, &*source, None).await.map_err(explain)?;
         app.open(directory, source);
-        if json { announce_json(url, &keys) } else { announce(folder, url, &keys) }
+        let limits = settings.limits.mode;
+        if json { announce_json(url, &keys) } else { announce(folder, (url, limits), &keys) }
     })
 }
 
@@ -72,6 +73,11 @@ fn flags(arguments: &DevArguments) -> Vec<Flag> {
     let mut flags = vec![("server.lock_memory", "off".to_owned()), ("server.user", String::new())];
     flags.extend(arguments.data_dir.clone().map(|it| ("storage.data_dir", it)));
     flags.extend(arguments.listen.map(|it| ("server.listen", it.to_string())));
+    let mode = |it| match it {
+        RateLimits::On => "on",
+        RateLimits::Off => "off",
+    };
+    flags.extend(arguments.rate_limits.map(|it| ("limits.mode", mode(it).to_owned())));
     if arguments.plain_http {
         flags.push(("server.plain_http", "true".to_owned()));
     }
@@ -163,7 +169,11 @@ fn announce_json(url: &str, known: &DevKeys) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-fn announce(folder: &Path, url: &str, known: &DevKeys) -> anyhow::Result<()> {
+fn announce(folder: &Path, (url, limits): (&str, Switch), known: &DevKeys) -> anyhow::Result<()> {
+    let limits = match limits {
+        Switch::On => "as for every test tenant; --rate-limits off for none",
+        Switch::Off => "off",
+    };
     let DevKeys { tenant_id, keys } = known;
     let mut out = io::stdout().lock();
     write!(
@@ -171,6 +181,7 @@ fn announce(folder: &Path, url: &str, known: &DevKeys) -> anyhow::Result<()> {
         "
   Scrip is ready at {url}
   data in {data}, tenant {tenant_id}
+  rate limits {limits}
 
   management  {management}
   private     {private}

@@ -3,6 +3,7 @@
 pub(crate) mod api_keys;
 pub(crate) mod applications;
 pub(crate) mod authenticate;
+pub mod client_address;
 pub(crate) mod connection_formulas;
 pub(crate) mod cors;
 pub(crate) mod deprecation;
@@ -14,6 +15,7 @@ pub(crate) mod probes;
 pub(crate) mod problem;
 pub(crate) mod sessions;
 pub(crate) mod tenants;
+pub(crate) mod throttle;
 pub(crate) mod token_intents;
 pub(crate) mod tokenize;
 pub(crate) mod tokens;
@@ -189,7 +191,10 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     let mut router = Router::new();
     for row in keyless::KEYLESS {
         let app = Arc::clone(app);
-        let handler = move |request: Request| (row.handler)(Arc::clone(&app), trace::of(&request));
+        let handler = move |request: Request| {
+            let app = Arc::clone(&app);
+            async move { pipeline::run_keyless(app, row, request).await }
+        };
         router = router.route(row.path, get(handler));
     }
     for row in ROUTES {
@@ -200,9 +205,14 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         };
         router = router.route(row.path, on(row.method, handler));
     }
+    let nowhere = |problem: &'static Problem| {
+        let app = Arc::clone(app);
+        move |request: Request| {
+            let app = Arc::clone(&app);
+            async move { pipeline::run_nowhere(&app, problem, request).await }
+        }
+    };
     router
-        .fallback(async |request: Request| pipeline::refuse(&Problem::NoRoute, request).await)
-        .method_not_allowed_fallback(async |request: Request| {
-            pipeline::refuse(&Problem::MethodNotAllowed, request).await
-        })
+        .fallback(nowhere(&Problem::NoRoute))
+        .method_not_allowed_fallback(nowhere(&Problem::MethodNotAllowed))
 }

@@ -98,6 +98,8 @@ async fn run(
     let mut app = App::sealed(settings.open_vault(memory).await?);
     app.limits = limits(&settings.server);
     app.switched_off = switched_off(&settings.deprecated);
+    app.limiter = settings.limits.limiter().await?;
+    app.proxies = settings.limits.proxies();
     let app = Arc::new(app);
     reload_certificates(tls.as_ref(), &settings.tls)?;
     // Before anybody is served, and from then on whenever an import replaces the file.

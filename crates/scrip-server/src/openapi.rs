@@ -18,7 +18,7 @@ use crate::{
     http::{
         BodyKind, ROUTES, Route,
         deprecation::{self, Deprecated},
-        keyless::{KEYLESS, Keyless},
+        keyless::{Counted, KEYLESS, Keyless},
         method_name,
     },
     openapi::operations::describe,
@@ -138,6 +138,26 @@ fn headers() -> Value {
             "required": true,
             "schema": {"type": "integer", "minimum": 1},
         },
+        "RateLimitLimit": {
+            "description": "How many requests the limit allows in its window.",
+            "required": true,
+            "schema": {"type": "integer", "minimum": 1},
+        },
+        "RateLimitRemaining": {
+            "description": "How many of them are left: none.",
+            "required": true,
+            "schema": {"type": "integer", "const": 0},
+        },
+        "RateLimitReset": {
+            "description": "In how many seconds there is room again; the same as `Retry-After`.",
+            "required": true,
+            "schema": {"type": "integer", "minimum": 1},
+        },
+        "XRateLimitReset": {
+            "description": "The same in seconds since 1970.",
+            "required": true,
+            "schema": {"type": "integer", "minimum": 1},
+        },
         "Deprecation": {
             "description": "Since when the operation is deprecated, in seconds since 1970 (RFC 9745).",
             "required": true,
@@ -239,8 +259,12 @@ fn keyless(row: &Keyless) -> Value {
     let described = (row.describe)();
     let mut operation = common(&described, row.name, &[]);
     let mut responses = responses(&described);
-    for status in &described.problems {
-        responses.insert(status.to_string(), problems::named(*status));
+    let throttled = match row.counted {
+        Counted::No => None,
+        Counted::ByAddress => Some(429),
+    };
+    for status in described.problems.iter().copied().chain(throttled) {
+        responses.insert(status.to_string(), problems::named(status));
     }
     operation.insert("responses".to_owned(), responses.into());
     operation.insert("security".to_owned(), json!([]));

@@ -9,22 +9,26 @@ import { createInterface } from "node:readline";
 
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-export async function startVault() {
+// Without rate limits, or with this one for test tenants.
+export async function startVault(limit) {
   const folder = await mkdtemp(join(tmpdir(), "scrip-"));
   const options = ["dev", "--data-dir", join(folder, "data"), "--listen", "127.0.0.1:0"];
-  const child = spawn(process.env.SCRIP, [...options, "--json", "--rate-limits", "off"], {
+  const limits = limit === undefined ? ["--rate-limits", "off"] : [];
+  const limited = limit === undefined ? {} : { SCRIP_LIMITS_TEST_TENANT: limit };
+  const child = spawn(process.env.SCRIP, [...options, "--json", ...limits], {
     stdio: ["ignore", "pipe", "inherit"],
+    env: { ...process.env, ...limited },
   });
   const lines = createInterface({ input: child.stdout });
   const [line] = await once(lines, "line");
   const announced = JSON.parse(line);
   return {
     ...announced,
-    client: (kind) =>
+    client: (kind, maxRetries = 0) =>
       new BasisTheoryClient({
         apiKey: announced.keys[kind] ?? kind,
         environment: announced.url,
-        maxRetries: 0,
+        maxRetries,
       }),
     async stop() {
       child.kill("SIGTERM");

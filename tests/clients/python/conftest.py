@@ -18,15 +18,19 @@ class Vault:
     def client(self, kind):
         return self.client_of(self.keys[kind])
 
-    def client_of(self, key):
-        return BasisTheory(api_key=key, base_url=self.url, max_retries=0)
+    def client_of(self, key, max_retries=0):
+        return BasisTheory(api_key=key, base_url=self.url, max_retries=max_retries)
 
 
 @contextmanager
-def started(folder):
+def started(folder, limit=None):
+    """Without rate limits, or with this one for test tenants."""
     command = [os.environ["SCRIP"], "dev", "--data-dir", str(folder / "data")]
-    command += ["--listen", "127.0.0.1:0", "--json", "--rate-limits", "off"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    command += ["--listen", "127.0.0.1:0", "--json"]
+    command += ["--rate-limits", "off"] if limit is None else []
+    limited = {} if limit is None else {"SCRIP_LIMITS_TEST_TENANT": limit}
+    environment = {**os.environ, **limited}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     try:
         yield Vault(json.loads(process.stdout.readline()))
     finally:

@@ -7,9 +7,12 @@ use scrip_seal::Secret;
 use crate::{
     clock::steady::Trust,
     config::{
-        Effective, parse,
+        Effective,
+        limits::{Networks, RateText, RedisUrl},
+        parse,
         value::{EpochKeysAt, Form, LockMemory, LogFilter, LogFormat, Switch, Value, Within},
     },
+    limiter::WhenAway,
 };
 
 /// One row of the table.
@@ -138,6 +141,52 @@ settings! {
         /// How to take the machine's clock at the start: cautious (never before what the vault has
         /// seen, and nothing is destroyed on its word alone), or wall (it is right).
         start: Trust = "cautious",
+    }
+    limits: RateLimits {
+        /// Rate limits: on, or off for everybody.
+        mode: Switch = "on",
+        /// Each row of the table: requests per time, `block` and a time for one that blocks, or off.
+        /// By API key and address, of a tenant for tests.
+        test_tenant: RateText = "50/10s",
+        /// POST /tokens/search and /v2/tokens/search, by API key and address.
+        search_tokens: RateText = "50/10s",
+        /// GET /tokens and /v2/tokens, by API key and address.
+        list_tokens: RateText = "100/10s",
+        /// POST /tokens and /tokenize, by API key and address.
+        create_tokens: RateText = "200/10s",
+        /// PATCH /tokens/{id}, by API key and address.
+        update_token: RateText = "200/10s",
+        /// DELETE /tokens/{id}, by API key and address.
+        delete_token: RateText = "200/10s",
+        /// /account-updater, by API key and address.
+        account_updater: RateText = "10/10s",
+        /// Keys of private applications: by API key, and by address.
+        private_application: RateText = "2000/10s",
+        /// Keys of public applications and of sessions, by API key and address.
+        public_application: RateText = "50/60s block 10s",
+        /// Keys of management applications, by API key.
+        management_application: RateText = "200/60s block 60s",
+        /// A proxy that is called without a key, by proxy and address.
+        keyless_proxy: RateText = "50/10s",
+        /// A proxy with a name of its own, by name and address.
+        proxy_hostname: RateText = "50/10s",
+        /// Everybody, by address.
+        address: RateText = "2000/10s block 30s",
+        /// Keys with neither _test_ nor _prod_ in them, by API key and address.
+        legacy_key: RateText = "100/60s",
+        /// Networks of proxies whose X-Forwarded-For is believed, such as `10.0.0.0/8, ::1`.
+        trusted_proxies: Networks = "",
+        /// Counters in memory, some 500 bytes each when all are in use; beyond them newcomers share.
+        counters_max: Within<1000, 10_000_000> = "100000",
+        /// Redis or Valkey for counters that several servers share, such as `redis://10.0.0.5:6379/0`
+        /// or `rediss://user@redis.internal/`; empty to count in this process.
+        redis_url: Option<RedisUrl> = "",
+        /// A file with the password of Redis; empty when it asks for none.
+        redis_password_file: Option<PathBuf> = "",
+        /// How long an answer of Redis may take.
+        redis_deadline_ms: Within<1, 10_000> = "100",
+        /// When Redis is away: local (this server counts for itself), or closed (503).
+        redis_away: WhenAway = "local",
     }
     deprecated: Deprecated {
         /// GET /tokens, whose place GET /v2/tokens has taken: on, or off (410).

@@ -30,6 +30,10 @@ impl<const MIN: u32, const MAX: u32> Within<MIN, MAX> {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 
+    pub(crate) fn milliseconds(self) -> Duration {
+        Duration::from_millis(self.0.into())
+    }
+
     pub(crate) fn seconds(self) -> Duration {
         Duration::from_secs(self.0.into())
     }

@@ -9,20 +9,29 @@ use scrip_core::{
     directory::Known,
     operations::resume_access_session::resume_access_session,
     principal::Principal,
+    rate_limit::Mark,
 };
 
 use crate::{app::App, http::problem::Problem};
 
 const HEADER: &str = "bt-api-key";
 
+/// A caller, and what its key tells beyond who it is.
+pub(crate) struct Authenticated {
+    pub(crate) caller: Caller,
+    pub(crate) api_key: Mark,
+    pub(crate) is_legacy: bool,
+}
+
 pub(crate) async fn authenticate(
     app: &App,
     headers: &HeaderMap,
     origin: Origin,
-) -> Result<Caller, Problem> {
+) -> Result<Authenticated, Problem> {
     let key = single(headers, HEADER, "BT-API-KEY")?.ok_or(Problem::Unauthorized)?;
     let key = key.to_str().map_err(|_| Problem::Unauthorized)?;
-    let principal = match known(app, key)? {
+    let (digest, known) = known(app, key)?;
+    let principal = match known {
         Some(principal) => principal,
         None if ApiKeyText::is_of_session(key) => {
             let directory = app.directory.load_full().ok_or(Problem::Sealed)?;
@@ -31,20 +40,23 @@ pub(crate) async fn authenticate(
         }
         None => return Err(Problem::Unauthorized),
     };
-    Ok(Caller::new(principal, origin))
+    let (api_key, is_legacy) = (Mark::of(&digest), ApiKeyText::is_legacy(key));
+    Ok(Authenticated { caller: Caller::new(principal, origin), api_key, is_legacy })
 }
 
-/// An application's key, found in memory.
-fn known(app: &App, key: &str) -> Result<Option<Arc<Principal>>, Problem> {
+/// An application's key, found in memory by its digest.
+fn known(app: &App, key: &str) -> Result<([u8; 32], Option<Arc<Principal>>), Problem> {
     // Asked when the head arrived too; but a body may have taken its time since.
     if app.is_sealed() {
         return Err(Problem::Sealed);
     }
     let directory = app.directory.load();
-    match directory.as_ref().ok_or(Problem::Sealed)?.authenticate(key) {
-        Some(Known::Principal(principal)) => Ok(Some(Arc::clone(principal))),
+    let directory = directory.as_ref().ok_or(Problem::Sealed)?;
+    let digest = directory.digest(key);
+    match directory.find(&digest) {
+        Some(Known::Principal(principal)) => Ok((digest, Some(Arc::clone(principal)))),
         Some(Known::Refused) => Err(Problem::Refused),
-        None => Ok(None),
+        None => Ok((digest, None)),
     }
 }
 

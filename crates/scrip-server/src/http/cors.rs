@@ -12,7 +12,11 @@ use hyper::{
 /// A key in a header is not a cookie, so any origin may ask: there is nothing it could borrow.
 const ON_EVERY_ANSWER: [(HeaderName, &str); 2] = [
     (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
-    (ACCESS_CONTROL_EXPOSE_HEADERS, "bt-trace-id, retry-after, deprecation, sunset, link"),
+    (
+        ACCESS_CONTROL_EXPOSE_HEADERS,
+        "bt-trace-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, \
+         x-ratelimit-reset, deprecation, sunset, link",
+    ),
 ];
 
 const ON_A_PREFLIGHT: [(HeaderName, &str); 3] = [

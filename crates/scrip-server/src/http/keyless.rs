@@ -23,18 +23,27 @@ type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 pub(crate) struct Keyless {
     pub(crate) name: &'static str,
+    pub(crate) counted: Counted,
     pub(crate) path: &'static str,
     pub(crate) handler: fn(Arc<App>, TraceId) -> Answering,
     pub(crate) describe: fn() -> Description,
 }
 
+/// Whether asking counts against an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// A probe is asked by machines that must be answered.
+    No,
+    ByAddress,
+}
+
 #[rustfmt::skip]
 pub(crate) const KEYLESS: &[Keyless] = &[
-    Keyless { name: "healthz", path: "/healthz", handler: |_, _| Box::pin(probes::healthz()), describe: describe_healthz },
-    Keyless { name: "readyz", path: "/readyz", handler: readyz, describe: describe_readyz },
-    Keyless { name: "get_openapi", path: "/openapi.json", handler: |_, _| ready(document()), describe: describe_document },
-    Keyless { name: "get_docs", path: "/docs", handler: |_, _| ready(page()), describe: describe_page },
-    Keyless { name: "get_docs_style", path: "/docs/style.css", handler: |_, _| ready(style()), describe: describe_style },
+    Keyless { name: "healthz", counted: Counted::No, path: "/healthz", handler: |_, _| Box::pin(probes::healthz()), describe: describe_healthz },
+    Keyless { name: "readyz", counted: Counted::No, path: "/readyz", handler: readyz, describe: describe_readyz },
+    Keyless { name: "get_openapi", counted: Counted::ByAddress, path: "/openapi.json", handler: |_, _| ready(document()), describe: describe_document },
+    Keyless { name: "get_docs", counted: Counted::ByAddress, path: "/docs", handler: |_, _| ready(page()), describe: describe_page },
+    Keyless { name: "get_docs_style", counted: Counted::ByAddress, path: "/docs/style.css", handler: |_, _| ready(style()), describe: describe_style },
 ];
 
 fn ready(response: Response) -> Answering {

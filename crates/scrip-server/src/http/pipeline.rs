@@ -1,9 +1,14 @@
 //! What every request goes through, in this order and nowhere else.
 //!
 //! Outside the router: trace id, preflight, trailing slash, panics, the headers of every answer.
-//! Inside a route: caller, permission, deprecation, content type, idempotency, body, handler.
+//! Inside a route: address, caller, limits, permission, deprecation, content type, idempotency, body, handler.
 
-use std::{net::SocketAddr, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     RequestPartsExt, Router,
@@ -17,7 +22,7 @@ use http_body_util::BodyExt;
 use hyper::{
     HeaderMap, Method, Uri,
     header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue},
-    http::request::Parts,
+    http::{Extensions, request::Parts},
 };
 use scrip_core::{
     answer::{Remember, Rendered},
@@ -36,14 +41,16 @@ use crate::{
         authenticate::{authenticate, single},
         cors, deprecation,
         idempotency::{self, Next},
+        keyless::{Counted, Keyless},
         problem::Problem,
+        throttle,
         trace::{self, TraceId},
     },
 };
 
-/// Where the connection comes from.
+/// Who is at the other end, as far as proxies that we trust can tell.
 #[derive(Debug, Clone, Copy)]
-struct Peer(SocketAddr);
+struct Client(IpAddr);
 
 /// What a handler is given.
 pub(crate) struct Asked {
@@ -74,7 +81,7 @@ impl Asked {
 
 pub(crate) async fn answer<B>(
     router: Router,
-    peer: SocketAddr,
+    client: IpAddr,
     request: hyper::Request<B>,
 ) -> Response
 where
@@ -87,7 +94,7 @@ where
         cors::preflight(request.headers())
     } else {
         without_trailing_slash(request.uri_mut());
-        request.extensions_mut().insert(Peer(peer));
+        request.extensions_mut().insert(Client(client));
         request.extensions_mut().insert(trace.clone());
         let answered = AssertUnwindSafe(router.oneshot(request)).catch_unwind().await;
         match answered {
@@ -129,6 +136,35 @@ pub(crate) async fn refuse(problem: &Problem, request: Request) -> Response {
     problem.response(&trace)
 }
 
+/// A request that comes to no route, and counts all the same.
+pub(crate) async fn run_nowhere(app: &App, problem: &Problem, request: Request) -> Response {
+    match throttle::stranger(app, client(request.extensions())).await {
+        Ok(()) => refuse(problem, request).await,
+        Err(throttled) => refuse(&throttled, request).await,
+    }
+}
+
+/// A request for what needs no key.
+pub(crate) async fn run_keyless(
+    app: Arc<App>,
+    row: &'static Keyless,
+    request: Request,
+) -> Response {
+    let counted = match row.counted {
+        Counted::No => Ok(()),
+        Counted::ByAddress => throttle::stranger(&app, client(request.extensions())).await,
+    };
+    match counted {
+        Ok(()) => (row.handler)(app, trace::of(&request)).await,
+        Err(throttled) => refuse(&throttled, request).await,
+    }
+}
+
+fn client(extensions: &Extensions) -> IpAddr {
+    let client: Option<&Client> = extensions.get();
+    client.map_or(Ipv4Addr::UNSPECIFIED.into(), |it| it.0)
+}
+
 /// One request at one route.
 pub(crate) async fn run(app: &Arc<App>, route: &'static Route, request: Request) -> Response {
     let trace = trace::of(&request);
@@ -152,11 +188,17 @@ async fn handle(
     (head, body): (&mut Parts, &mut Body),
     trace: &TraceId,
 ) -> Result<Response, Problem> {
-    let peer: Option<&Peer> = head.extensions.get();
-    let address = peer.map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |it| it.0.ip());
+    let address = client(&head.extensions);
+    throttle::address(app, address)?;
     let origin = Origin { trace: Arc::clone(&trace.0), address };
     let known_by = app.directory.load_full();
-    let caller = authenticate(app, &head.headers, origin).await?;
+    let caller = match authenticate(app, &head.headers, origin).await {
+        Ok(known) => throttle::caller(app, route.operation, known).await?,
+        Err(problem) => {
+            throttle::stranger(app, address).await?;
+            return Err(problem);
+        }
+    };
     caller.meets(route.needs)?;
     deprecation::admit(route.operation, &app.switched_off)?;
     check_content_type(route.body, &head.headers)?;
@@ -211,7 +253,7 @@ async fn still(
     if same && caller.session().is_none() && !app.is_sealed() {
         return Ok(caller);
     }
-    authenticate(app, headers, caller.origin().clone()).await
+    Ok(authenticate(app, headers, caller.origin().clone()).await?.caller)
 }
 
 async fn path_ids(route: &Route, head: &mut Parts) -> (String, String) {
@@ -307,8 +349,8 @@ mod tests {
     async fn a_panic_is_a_500_that_tells_nothing() {
         let router = Router::new().route("/broken", get(broken));
         let request = Request::builder().uri("/broken/").header("bt-trace-id", "trace-7");
-        let peer = ([127, 0, 0, 1], 1).into();
-        let response = answer(router, peer, request.body(Body::empty()).unwrap()).await;
+        let client = [127, 0, 0, 1].into();
+        let response = answer(router, client, request.body(Body::empty()).unwrap()).await;
         assert_eq!(response.status(), 500);
         assert_eq!(response.headers()["bt-trace-id"], "trace-7");
         assert_eq!(response.headers()["access-control-allow-origin"], "*");

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, time::Duration};
 use axum::{body::Body, response::Response};
 use hyper::{
     StatusCode,
-    header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER},
+    header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER},
 };
-use scrip_core::error::{Error, FieldError};
+use scrip_core::error::{Error, Excess, FieldError};
 use serde::Serialize;
 
 use crate::http::{deprecation::Deprecated, trace::TraceId};
@@ -31,6 +31,8 @@ pub(crate) enum Problem {
     Sealed,
     /// The policy of the key's tenant is not as we wrote it. The log has said so once.
     Refused,
+    /// Nobody can tell whether it is one too many. The log has said so once.
+    Uncounted,
     Failed(Error),
 }
 
@@ -67,10 +69,11 @@ impl Problem {
             Self::Failed(Error::Forbidden(_)) => StatusCode::FORBIDDEN,
             Self::Failed(Error::Conflict { .. }) => StatusCode::CONFLICT,
             Self::Failed(Error::Unprocessable { .. }) => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Failed(Error::TooMany { .. }) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Sealed | Self::Refused | Self::Failed(Error::Unavailable(_)) => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Self::Failed(Error::TooMany(_)) => StatusCode::TOO_MANY_REQUESTS,
+            Self::Sealed
+            | Self::Refused
+            | Self::Uncounted
+            | Self::Failed(Error::Unavailable(_)) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Failed(Error::Internal(_)) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -91,16 +94,18 @@ impl Problem {
                 "the rights of this tenant cannot be trusted now; its operator knows more"
                     .to_owned()
             }
+            Self::Uncounted => "requests cannot be counted now; try again shortly".to_owned(),
             Self::Failed(error) => error.to_string(),
         }
     }
 
     fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Failed(Error::TooMany { retry_after }) => Some(*retry_after),
-            Self::Sealed | Self::Refused | Self::Failed(Error::Unavailable(_)) => {
-                Some(Duration::from_secs(1))
-            }
+            Self::Failed(Error::TooMany(excess)) => Some(excess.wait),
+            Self::Sealed
+            | Self::Refused
+            | Self::Uncounted
+            | Self::Failed(Error::Unavailable(_)) => Some(Duration::from_secs(1)),
             Self::NoRoute
             | Self::MethodNotAllowed
             | Self::Unauthorized
@@ -138,10 +143,29 @@ impl Problem {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if let Some(retry_after) = self.retry_after() {
-            headers.insert(RETRY_AFTER, HeaderValue::from(retry_after.as_secs().max(1)));
+            headers.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(retry_after)));
+        }
+        if let Self::Failed(Error::TooMany(excess)) = self {
+            headers.extend(rate_limit(excess));
         }
         response
     }
+}
+
+/// A client that waits so long has waited enough.
+fn whole_seconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis().div_ceil(1000)).unwrap_or(u64::MAX).max(1)
+}
+
+fn rate_limit(excess: &Excess) -> [(HeaderName, HeaderValue); 4] {
+    let epoch = u64::try_from(excess.until.unix_ms).unwrap_or_default();
+    let number = |name, number: u64| (HeaderName::from_static(name), HeaderValue::from(number));
+    [
+        number("ratelimit-limit", excess.requests.into()),
+        number("ratelimit-remaining", 0),
+        number("ratelimit-reset", whole_seconds(excess.wait)),
+        number("x-ratelimit-reset", epoch.div_ceil(1000)),
+    ]
 }
 
 /// More complaints than anybody reads; and an answer must not be many times its request.

@@ -32,6 +32,11 @@ const PROBLEMS: &[(u16, &str, &str)] = &[
         "Unprocessable",
         "Understood, and not possible as things are: there is no room for more, or more to look through than is allowed.",
     ),
+    (
+        429,
+        "TooManyRequests",
+        "More requests than a limit allows. The detail names it, and the headers say how long to wait.",
+    ),
     (500, "InternalError", "Our fault. Safe to try again with the same idempotency key."),
     (
         503,
@@ -42,7 +47,7 @@ const PROBLEMS: &[(u16, &str, &str)] = &[
 
 /// What can go wrong at any route of this kind.
 pub(super) fn of_row(needs: Needs, body: BodyKind) -> Vec<u16> {
-    let mut statuses = vec![400, 401, 500, 503];
+    let mut statuses = vec![400, 401, 429, 500, 503];
     match needs {
         Needs::Key => (),
         Needs::Kind(_) | Needs::Permission(_) => statuses.push(403),
@@ -77,9 +82,22 @@ fn response((status, _, about): &(u16, &str, &str)) -> Value {
     let schema = if *status == 400 { "InvalidProblem" } else { "Problem" };
     let schema = json!({"$ref": format!("#/components/schemas/{schema}")});
     let mut headers = json!({"BT-TRACE-ID": {"$ref": "#/components/headers/TraceId"}});
-    if let (Some(headers), 503) = (headers.as_object_mut(), *status) {
-        let retry_after = json!({"$ref": "#/components/headers/RetryAfter"});
-        headers.insert("Retry-After".to_owned(), retry_after);
+    let sent: &[(&str, &str)] = match status {
+        429 => &[
+            ("Retry-After", "RetryAfter"),
+            ("RateLimit-Limit", "RateLimitLimit"),
+            ("RateLimit-Remaining", "RateLimitRemaining"),
+            ("RateLimit-Reset", "RateLimitReset"),
+            ("X-RateLimit-Reset", "XRateLimitReset"),
+        ],
+        503 => &[("Retry-After", "RetryAfter")],
+        _ => &[],
+    };
+    for (name, component) in sent {
+        if let Some(headers) = headers.as_object_mut() {
+            let header = json!({"$ref": format!("#/components/headers/{component}")});
+            headers.insert((*name).to_owned(), header);
+        }
     }
     let content = json!({"application/problem+json": {"schema": schema}});
     json!({"description": about, "headers": headers, "content": content})

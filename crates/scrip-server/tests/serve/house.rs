@@ -24,6 +24,7 @@ impl House {
         let folder = tempfile::tempdir().expect("a folder");
         let data = folder.path().join("data").display().to_string();
         let house = Self { folder, variables: Vec::new() };
+        let house = house.set("SCRIP_LIMITS_MODE", "off");
         house.set("SCRIP_STORAGE_DATA_DIR", &data).set("SCRIP_SERVER_LISTEN", "127.0.0.1:0")
     }
 

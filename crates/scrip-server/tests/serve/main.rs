@@ -20,6 +20,7 @@ mod control;
 mod house;
 #[cfg(target_os = "linux")]
 mod hygiene;
+mod limits;
 mod operator;
 mod sealed;
 mod settings;

@@ -21,6 +21,7 @@ pub(crate) struct Server {
 pub(crate) fn scrip_dev(data: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_scrip"));
     command.args(["dev", "--json", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
+    command.args(["--rate-limits", "off"]);
     command.env_remove("SCRIP_ROOT_KEY").stderr(Stdio::null());
     command
 }
