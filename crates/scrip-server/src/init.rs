@@ -51,7 +51,7 @@ async fn found(settings: &Settings) -> anyhow::Result<Made> {
     settings.create_store()?;
     let vault = settings.open_vault_beside()?;
     let known = vault.store.load_directory().await.map_err(|it| explain(it.into()))?;
-    let founded = known.pepper.is_some();
+    let founded = known.system_keys.is_some();
     let file = settings.root_key_file();
     if founded && settings.root_key.is_none() && !file.exists() {
         bail!(

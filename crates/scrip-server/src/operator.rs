@@ -100,6 +100,7 @@ impl Operator {
         let vault = settings.open_vault_beside()?;
         let source = settings.key_source()?;
         let directory = Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;
+        vault.audit.open(directory.audit_key());
         Ok(Self { vault, source, directory })
     }
 

@@ -109,6 +109,7 @@ impl Server {
             bins: Arc::default(),
             clock: Arc::<MovedClock>::clone(&clock),
             chance: scrip_seal::fill_random,
+            audit: Arc::default(),
         };
         let (app, listener) = runtime.block_on(async {
             found_vault(&vault, &*root).await.unwrap();

@@ -5,11 +5,15 @@ use std::{fs, io::Write, path::Path, sync::Arc, time::Duration};
 use scrip_core::{
     Vault,
     access_session::{AccessSessionId, AccessSessionRecord},
-    audit::AuditRecord,
+    audit::{
+        AuditRecord,
+        chain::{Chain, Log, LogRecord, PruneChain},
+        trail::Access,
+    },
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
-    directory::{Directory, DirectoryRecords},
+    directory::{Directory, DirectoryRecords, SystemKeys},
     error::Error,
-    id::{TokenId, TokenIntentId},
+    id::{TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     policy::{PolicyRecords, Signed},
     store::{
@@ -19,7 +23,7 @@ use scrip_core::{
     time::Timestamp,
     token_intent::StoredTokenIntent,
 };
-use scrip_seal::{EpochKeys, RootKey, Sealed};
+use scrip_seal::{EpochKeys, RootKey};
 use scrip_server::{app::App, clock::SystemClock, serve::serve};
 use scrip_store::SqliteStore;
 use serde_json::{Value, json};
@@ -66,6 +70,7 @@ pub(crate) fn run(fault: Fault, data: &Path) {
             bins: Arc::default(),
             clock: Arc::new(SystemClock),
             chance: scrip_seal::fill_random,
+            audit: Arc::default(),
         };
         let directory = Directory::load(&*vault.store, &source, None).await;
         let directory = directory.expect("the keys open");
@@ -194,8 +199,29 @@ impl Store for Faulty {
         self.inner.load_directory()
     }
 
-    fn insert_pepper(&self, pepper: Sealed) -> StoreFuture<'_, ()> {
-        self.inner.insert_pepper(pepper)
+    fn insert_system_keys(&self, keys: SystemKeys) -> StoreFuture<'_, ()> {
+        self.inner.insert_system_keys(keys)
+    }
+
+    fn record_access(&self, access: Access) -> StoreFuture<'_, ()> {
+        self.inner.record_access(access)
+    }
+
+    fn list_chains(&self, log: Log) -> StoreFuture<'_, Vec<Chain>> {
+        self.inner.list_chains(log)
+    }
+
+    fn list_records(
+        &self,
+        of: (Log, TenantId),
+        after: i64,
+        records_max: usize,
+    ) -> StoreFuture<'_, Vec<LogRecord>> {
+        self.inner.list_records(of, after, records_max)
+    }
+
+    fn prune_chain(&self, prune: PruneChain) -> StoreFuture<'_, usize> {
+        self.inner.prune_chain(prune)
     }
 
     fn directory_version(&self) -> StoreFuture<'_, i64> {

@@ -15,8 +15,8 @@ use rusqlite::{Connection, OpenFlags};
 use scrip_core::{directory::DirectoryRecords, store::StoreError};
 
 use crate::sqlite::{
-    connection::{self, BUSY_TIMEOUT, is_current, migrate, schema_version},
-    directory::{find_pepper, load_directory},
+    connection::{self, BUSY_TIMEOUT, Kind, is_current, migrate, schema_version},
+    directory::{find_system_keys, load_directory},
     fault,
 };
 
@@ -199,7 +199,7 @@ fn schema(connection: &Connection) -> Result<Vec<Made>, StoreError> {
 pub struct Examined {
     pub schema: u32,
     pub is_current: bool,
-    /// Of an older schema the pepper only: the rest is read once it has been brought up to date.
+    /// Of an older schema the vault's own keys only: the rest is read once it has been brought up to date.
     pub directory: DirectoryRecords,
 }
 
@@ -231,7 +231,10 @@ pub fn examine(
     let directory = if is_current {
         load_directory(&connection)?
     } else {
-        DirectoryRecords { pepper: find_pepper(&connection)?, ..DirectoryRecords::default() }
+        DirectoryRecords {
+            system_keys: find_system_keys(&connection)?,
+            ..DirectoryRecords::default()
+        }
     };
     let schema = u32::try_from(schema_version(&connection)?).unwrap_or_default();
     Ok(Examined { schema, is_current, directory })
@@ -244,7 +247,7 @@ pub fn examine(
 pub fn upgrade(path: &Path) -> Result<(), StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(fault)?;
-    migrate(&mut connection)?;
+    migrate(&mut connection, Kind::Vault)?;
     connection.close().map_err(|(_, error)| fault(error))
 }
 
