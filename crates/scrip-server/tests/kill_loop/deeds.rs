@@ -87,8 +87,10 @@ fn attempt(client: &mut Client, deed: &mut Deed, tally: &mut Tally) -> io::Resul
         let headers = [("BT-TRACE-ID", trace.as_str())];
         let answer = client.ask(&format!("GET /tokens/{}", told.id), &headers, "")?;
         tally.expect(answer.status, 200);
-        tally.add("reads");
-        deed.read = Some(trace);
+        if answer.status == 200 {
+            tally.add("reads");
+            deed.read = Some(trace);
+        }
     }
     if deed.place.is_multiple_of(5) {
         deed.patch = Step::Unknown;
