@@ -1,12 +1,21 @@
 //! What is written down of every operation: who, what, when, from where. Never a value.
+//!
+//! Writes are recorded in their own transaction, in the audit log; reads, and requests that were
+//! refused, in the access log, which is on disk before the answer leaves. Both are chains:
+//! [`chain`] links them, [`verify`] finds what somebody else did to them.
 
-use std::{
-    net::{IpAddr, Ipv4Addr},
-    sync::Arc,
-};
+pub mod chain;
+pub mod head_file;
+pub mod trail;
+pub mod verify;
+
+use std::{net::Ipv4Addr, sync::Arc};
+
+use scrip_seal::AuditKey;
 
 use crate::{
     caller::{Actor, Caller, Mandate},
+    permission::Transform,
     time::Timestamp,
 };
 
@@ -31,7 +40,6 @@ operations! {
     UpdateToken "update_token";
     DeleteToken "delete_token";
     ExpireToken "expire_token";
-    ExpireTokenIntent "expire_token_intent";
     ListTokens "list_tokens";
     ListTokensV1 "list_tokens_v1";
     SearchTokens "search_tokens";
@@ -41,6 +49,11 @@ operations! {
     CreateTokenIntent "create_token_intent";
     GetTokenIntent "get_token_intent";
     DeleteTokenIntent "delete_token_intent";
+    ExpireTokenIntent "expire_token_intent";
+    // What Create Token, Update Token, Tokenize and Detokenize do to an intent. A name of its own,
+    // so that a record's operation says of what kind its entity is.
+    ConvertTokenIntent "convert_token_intent";
+    DetokenizeTokenIntent "detokenize_token_intent";
     CreateTenant "create_tenant";
     GetTenant "get_tenant";
     UpdateTenant "update_tenant";
@@ -65,15 +78,112 @@ operations! {
     ListConnectionFormulas "list_connection_formulas";
 }
 
-/// Committed in the transaction of what it records. The entity is what the transaction touched,
-/// and the outcome what became of it; only there are both known.
+/// Of what kind the entity of a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum EntityType {
+    Token,
+    TokenIntent,
+    Application,
+    ApiKey,
+    Tenant,
+    Session,
+}
+
+impl EntityType {
+    pub const ALL: [Self; 6] = [
+        Self::Token,
+        Self::TokenIntent,
+        Self::Application,
+        Self::ApiKey,
+        Self::Tenant,
+        Self::Session,
+    ];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Token => "token",
+            Self::TokenIntent => "token_intent",
+            Self::Application => "application",
+            Self::ApiKey => "api_key",
+            Self::Tenant => "tenant",
+            Self::Session => "session",
+        }
+    }
+
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.as_str() == text)
+    }
+}
+
+impl Operation {
+    /// Nothing for what is about nothing of a tenant's, and is not recorded.
+    #[must_use]
+    pub fn entity_type(self) -> Option<EntityType> {
+        Some(match self {
+            Self::CreateToken
+            | Self::GetToken
+            | Self::UpdateToken
+            | Self::DeleteToken
+            | Self::ExpireToken
+            | Self::ListTokens
+            | Self::ListTokensV1
+            | Self::SearchTokens
+            | Self::SearchTokensV1
+            | Self::Tokenize
+            | Self::Detokenize => EntityType::Token,
+            Self::CreateTokenIntent
+            | Self::GetTokenIntent
+            | Self::DeleteTokenIntent
+            | Self::ExpireTokenIntent
+            | Self::ConvertTokenIntent
+            | Self::DetokenizeTokenIntent => EntityType::TokenIntent,
+            Self::CreateTenant
+            | Self::GetTenant
+            | Self::UpdateTenant
+            | Self::DeleteTenant
+            | Self::GetTenantQuotas
+            | Self::SetTenantQuotas => EntityType::Tenant,
+            Self::CreateApplication
+            | Self::ListApplications
+            | Self::GetApplication
+            | Self::GetApplicationByKey
+            | Self::UpdateApplication
+            | Self::DeleteApplication
+            | Self::RegenerateApplicationKey => EntityType::Application,
+            Self::CreateApiKey
+            | Self::ListApiKeys
+            | Self::GetApiKey
+            | Self::DeleteApiKey
+            | Self::ImportApiKey => EntityType::ApiKey,
+            Self::CreateAccessSession | Self::AuthorizeAccessSession => EntityType::Session,
+            Self::ListPermissions | Self::ListConnectionFormulas => return None,
+        })
+    }
+}
+
+/// What a caller saw of a token, as a record says it.
+#[must_use]
+pub fn seen(transform: Transform) -> &'static str {
+    match transform {
+        Transform::Redact => "redacted",
+        Transform::Mask => "masked",
+        Transform::Reveal => "revealed",
+    }
+}
+
+/// Committed in the transaction of what it records, or before the answer that it records. The
+/// entity is what was touched, and the outcome what became of it; [`chain`] takes both.
 #[derive(Debug, Clone)]
 pub struct AuditRecord {
     pub operation: Operation,
     pub actor: Actor,
     pub trace: Arc<str>,
-    pub address: IpAddr,
+    pub address: Arc<str>,
     pub at: Timestamp,
+    /// What links it. Nobody else needs to have it: whoever has a record can link that.
+    key: Arc<AuditKey>,
 }
 
 impl AuditRecord {
@@ -84,8 +194,9 @@ impl AuditRecord {
             operation,
             actor: Actor::Application(caller.application()),
             trace: Arc::clone(&origin.trace),
-            address: origin.address,
+            address: origin.address.to_string().into(),
             at,
+            key: Arc::clone(&caller.tenant().audit_key),
         }
     }
 
@@ -93,21 +204,36 @@ impl AuditRecord {
     pub fn of(operation: Operation, mandate: &Mandate, at: Timestamp) -> Self {
         match mandate.caller() {
             Some(caller) => Self::new(operation, caller, at),
-            None => Self::of_operator(operation, at),
+            None => Self::of_operator(operation, &mandate.tenant().audit_key, at),
         }
     }
 
     /// From this machine, by no request.
     #[must_use]
-    pub fn of_operator(operation: Operation, at: Timestamp) -> Self {
-        let (trace, address) = ("operator".into(), Ipv4Addr::LOCALHOST.into());
-        Self { operation, actor: Actor::Operator, trace, address, at }
+    pub fn of_operator(operation: Operation, key: &Arc<AuditKey>, at: Timestamp) -> Self {
+        Self::of_nobody(Actor::Operator, operation, key, at)
     }
 
     /// What nobody asked for: its time was over.
     #[must_use]
-    pub fn of_vault(operation: Operation, at: Timestamp) -> Self {
-        let (trace, address) = ("vault".into(), Ipv4Addr::LOCALHOST.into());
-        Self { operation, actor: Actor::Vault, trace, address, at }
+    pub fn of_vault(operation: Operation, key: &Arc<AuditKey>, at: Timestamp) -> Self {
+        Self::of_nobody(Actor::Vault, operation, key, at)
+    }
+
+    fn of_nobody(actor: Actor, operation: Operation, key: &Arc<AuditKey>, at: Timestamp) -> Self {
+        let address = Ipv4Addr::LOCALHOST.to_string().into();
+        Self { operation, actor, trace: "".into(), address, at, key: Arc::clone(key) }
+    }
+
+    /// What the same request does to something of another kind.
+    #[must_use]
+    pub fn also(&self, operation: Operation) -> Self {
+        Self { operation, ..self.clone() }
+    }
+
+    /// What the vault does by itself on the way.
+    #[must_use]
+    pub fn by_vault(&self, operation: Operation) -> Self {
+        Self::of_vault(operation, &self.key, self.at)
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     permission::{ApplicationKind, Permission, Transform},
     policy::{PolicyRecords, Signed, Stamp},
     principal::Principal,
+    quota::Quotas,
     tenant::Tenant,
     time::Timestamp,
 };
@@ -63,7 +64,11 @@ pub struct Mandate {
 pub enum TenantDeletion {
     Asked(Mandate),
     /// The operator's, also of a tenant that cannot be loaded: deleting trusts nothing of it.
-    ByOperator(TenantId),
+    /// Without its quotas, what was recorded of it is kept for good.
+    ByOperator {
+        tenant: TenantId,
+        quotas: Option<Quotas>,
+    },
 }
 
 impl TenantDeletion {
@@ -71,8 +76,18 @@ impl TenantDeletion {
     pub fn tenant(&self) -> TenantId {
         match self {
             Self::Asked(mandate) => mandate.tenant.id,
-            Self::ByOperator(tenant) => *tenant,
+            Self::ByOperator { tenant, .. } => *tenant,
         }
+    }
+
+    /// How long what was recorded of it is still kept; nothing for good.
+    #[must_use]
+    pub fn retention_seconds(&self) -> Option<i64> {
+        let quotas = match self {
+            Self::Asked(mandate) => Some(&mandate.tenant.quotas),
+            Self::ByOperator { quotas, .. } => quotas.as_ref(),
+        };
+        quotas.and_then(|it| i64::try_from(it.log_retention_seconds).ok())
     }
 
     /// Inside the transaction, on the policy as it is then.
@@ -81,7 +96,7 @@ impl TenantDeletion {
     /// The policy is not the one that let the caller in, or not any more.
     pub fn check(&self, records: &PolicyRecords) -> Result<(), Error> {
         match self {
-            Self::ByOperator(_) => Ok(()),
+            Self::ByOperator { .. } => Ok(()),
             Self::Asked(mandate) => mandate.check(records),
         }
     }

@@ -131,6 +131,15 @@ pub(crate) fn names_lookalike(text: &str, number: &str) -> bool {
     !number.is_empty() && digits.as_bytes().windows(number.len()).any(alike)
 }
 
+/// Whether a text holds what could be a card's number, whatever stands between its digits but
+/// letters.
+pub(crate) fn holds_number(text: &str) -> bool {
+    let plain: String = text.chars().filter(|it| it.is_alphanumeric()).collect();
+    let mut runs = plain.split(|it: char| !it.is_ascii_digit());
+    let is_one = |it: &[u8]| std::str::from_utf8(it).is_ok_and(|it| check_number(it, 13).is_ok());
+    runs.any(|run| (13..=19).any(|length| run.as_bytes().windows(length).any(is_one)))
+}
+
 /// Whether a masked reader could not tell the two apart.
 pub(crate) fn looks_like(number: &str, other: &str) -> bool {
     let (shown, end) = (bin_len(number), number.len().saturating_sub(4));
@@ -240,6 +249,17 @@ mod tests {
         assert_eq!(bin("5105105105105100"), "51051051");
         assert_eq!(bin("378282246310005"), "378282");
         assert_eq!(bin("4000000000000002"), "400000");
+    }
+
+    #[test]
+    fn texts_with_a_number() {
+        for text in ["4242424242424242", "/a/4242-4242 4242.4242/", "x14242424242424242y"] {
+            assert!(holds_number(text), "{text}");
+        }
+        let none = ["", "/pci/high/", "4242424242424241", "4242a424242424242", "424242424242"];
+        for text in none {
+            assert!(!holds_number(text), "{text}");
+        }
     }
 
     #[test]

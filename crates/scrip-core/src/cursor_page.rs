@@ -5,6 +5,7 @@ use scrip_seal::{Fingerprint, Place, Sealed};
 
 use crate::{
     Vault,
+    audit::{Operation, trail::Seen},
     body::Body,
     caller::{Caller, Permit},
     container::Container,
@@ -102,11 +103,12 @@ impl TokensAsked {
 }
 
 /// # Errors
-/// No rule lets the caller look there, or the cursor belongs to another question.
+/// No rule lets the caller look there, the cursor belongs to another question, or the read cannot be
+/// recorded.
 pub(crate) async fn turn_page(
     vault: &Vault,
     caller: &Caller,
-    permission: Permission,
+    (operation, permission): (Operation, Permission),
     asked: TokensAsked,
 ) -> Result<CursorPage, Error> {
     let spans = caller.spans(permission, asked.container.as_ref())?;
@@ -131,7 +133,10 @@ pub(crate) async fn turn_page(
         | TokenFilter::Metadata { .. } => filling.fill(spans, start).await?,
     };
     let next = rest.map(|it| cursor::seal(caller, asked.place(permission), &it));
-    Ok(CursorPage { tokens: filling.page, size: asked.size, next })
+    let tokens = filling.page;
+    let container = asked.container.as_ref().map_or("", Container::as_str);
+    vault.record_seen(caller, operation, vec![Seen::list(container, &tokens)]).await?;
+    Ok(CursorPage { tokens, size: asked.size, next })
 }
 
 /// A page that is being filled.

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use scrip_seal::{KeySource, Pepper, Sealed, TenantKeys, WrappedTenantKeys};
+use scrip_seal::{AuditKey, KeySource, Pepper, Sealed, TenantKeys, WrappedTenantKeys};
 
 use crate::{
     error::Error,
@@ -20,16 +20,27 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub struct DirectoryRecords {
     pub version: i64,
-    pub pepper: Option<Sealed>,
+    /// Nothing in a vault that was never founded.
+    pub system_keys: Option<SystemKeys>,
     pub tenants: Vec<PolicyRecords>,
     /// Rows that nothing we wrote looks like.
     pub unreadable: Vec<Alteration>,
 }
 
+/// The vault's own keys, wrapped. Made with it, both at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemKeys {
+    pub pepper: Sealed,
+    pub audit_key: Sealed,
+}
+
 #[derive(Debug)]
 pub struct Directory {
     version: i64,
-    pepper: (Sealed, Arc<Pepper>),
+    /// As they were wrapped, which tells whether they have to be opened again.
+    wrapped: SystemKeys,
+    pepper: Arc<Pepper>,
+    audit_key: Arc<AuditKey>,
     by_digest: HashMap<[u8; 32], Known>,
     tenants: HashMap<TenantId, Loaded>,
     principals: HashMap<ApplicationId, Arc<Principal>>,
@@ -82,14 +93,19 @@ impl Directory {
         source: &dyn KeySource,
         before: Option<&Self>,
     ) -> Result<Self, Error> {
-        let wrapped = records.pepper.ok_or_else(|| Error::Internal(EMPTY.into()))?;
-        let pepper = match before.map(|it| &it.pepper) {
-            Some((same, pepper)) if *same == wrapped => Arc::clone(pepper),
-            _ => Arc::new(Pepper::unwrap(source, &wrapped)?),
+        let wrapped = records.system_keys.ok_or_else(|| Error::Internal(EMPTY.into()))?;
+        let (pepper, audit_key) = match before.filter(|it| it.wrapped == wrapped) {
+            Some(same) => (Arc::clone(&same.pepper), Arc::clone(&same.audit_key)),
+            None => (
+                Arc::new(Pepper::unwrap(source, &wrapped.pepper)?),
+                Arc::new(AuditKey::unwrap(source, &wrapped.audit_key)?),
+            ),
         };
         let mut directory = Self {
             version: records.version,
-            pepper: (wrapped, pepper),
+            wrapped,
+            pepper,
+            audit_key,
             by_digest: HashMap::new(),
             tenants: HashMap::new(),
             principals: HashMap::new(),
@@ -146,7 +162,9 @@ impl Directory {
         let altered = keys.as_ref().map(|it| records.alterations(it)).unwrap_or_default();
         let sound = !refused && !ended && altered.is_empty() && follows;
         self.alterations.extend(altered);
-        let tenant = keys.filter(|_| sound).map(|keys| Arc::new(Tenant::new(keys, records)));
+        let audit_key = Arc::clone(&self.audit_key);
+        let tenant = keys.filter(|_| sound);
+        let tenant = tenant.map(|keys| Arc::new(Tenant::new(keys, audit_key, records)));
         if let Some(tenant) = &tenant {
             self.seals.insert(id, seal);
             self.principals.extend(tenant.applications.values().map(|it| {
@@ -180,12 +198,17 @@ impl Directory {
     /// Under what the store knows a key, or a nonce.
     #[must_use]
     pub fn digest(&self, text: &str) -> [u8; 32] {
-        self.pepper.1.digest(text)
+        self.pepper.digest(text)
     }
 
     #[must_use]
     pub fn pepper(&self) -> &Arc<Pepper> {
-        &self.pepper.1
+        &self.pepper
+    }
+
+    #[must_use]
+    pub fn audit_key(&self) -> &Arc<AuditKey> {
+        &self.audit_key
     }
 
     /// Of the store's directory, when this one was loaded.

@@ -53,7 +53,7 @@ use std::sync::Arc;
 
 use scrip_seal::EpochKeys;
 
-use crate::{bin_data::BinData, store::Store, time::Clock};
+use crate::{audit::trail::AuditTrail, bin_data::BinData, store::Store, time::Clock};
 
 /// Everything an operation may touch.
 #[derive(Clone)]
@@ -62,6 +62,7 @@ pub struct Vault {
     pub epochs: Arc<EpochKeys>,
     pub bins: Arc<BinData>,
     pub clock: Arc<dyn Clock>,
+    pub audit: Arc<AuditTrail>,
     /// Fills the bytes with chance: the ids that are not given.
     pub chance: fn(&mut [u8]),
 }

@@ -5,6 +5,7 @@
 use crate::{
     Vault,
     access::Subject,
+    audit::{Operation, trail::Seen},
     caller::Caller,
     cursor_page::Room,
     error::{Error, FieldError},
@@ -32,11 +33,11 @@ pub struct NumberedAsked {
 }
 
 /// # Errors
-/// The page is too far behind, or there is too much to look through.
+/// The page is too far behind, there is too much to look through, or the read cannot be recorded.
 pub(crate) async fn find_page(
     vault: &Vault,
     caller: &Caller,
-    permission: Permission,
+    (operation, permission): (Operation, Permission),
     asked: NumberedAsked,
 ) -> Result<Page<TokenView>, Error> {
     let page = asked.page;
@@ -78,6 +79,7 @@ pub(crate) async fn find_page(
             items.push(view);
         }
     }
+    vault.record_seen(caller, operation, vec![Seen::list("", &items)]).await?;
     Ok(Page { items, asked: page, total })
 }
 

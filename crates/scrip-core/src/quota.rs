@@ -74,6 +74,11 @@ impl Quotas {
     }
 
     #[must_use]
+    pub fn log_retention(&self) -> Duration {
+        Duration::from_secs(self.log_retention_seconds)
+    }
+
+    #[must_use]
     pub fn token_intent_retention(&self) -> Duration {
         Duration::from_secs(self.token_intent_retention_seconds)
     }

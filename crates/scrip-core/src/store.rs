@@ -7,11 +7,15 @@ use scrip_seal::{Fingerprint, IndexDigest, Sealed};
 use crate::{
     access_session::{AccessSessionId, AccessSessionRecord},
     answer::AnswerRecord,
-    audit::AuditRecord,
+    audit::{
+        AuditRecord,
+        chain::{Chain, Log, LogRecord, PruneChain},
+        trail::Access,
+    },
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     container::Containers,
     cvc::CvcRecord,
-    directory::DirectoryRecords,
+    directory::{DirectoryRecords, SystemKeys},
     error::{Cause, Error},
     id::{ApplicationId, TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
@@ -105,8 +109,8 @@ pub trait Store: Send + Sync {
     /// Grows whenever the directory changes, whoever changes it.
     fn directory_version(&self) -> StoreFuture<'_, i64>;
 
-    /// Keeps the pepper of a new vault; refused when there is one.
-    fn insert_pepper(&self, pepper: Sealed) -> StoreFuture<'_, ()>;
+    /// Keeps the keys of a new vault; refused when there are some.
+    fn insert_system_keys(&self, keys: SystemKeys) -> StoreFuture<'_, ()>;
 
     /// A new tenant: the operator's act, so no caller has to be permitted.
     fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()>;
@@ -160,11 +164,30 @@ pub trait Store: Send + Sync {
     /// Forgets some of the sessions that ended before this; how many.
     fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize>;
 
+    /// Writes down what is about to be shown, or was refused, in the access log; all of it, or
+    /// nothing. On disk when this answers, and never behind a write to the vault.
+    fn record_access(&self, access: Access) -> StoreFuture<'_, ()>;
+
+    /// Every chain of a log.
+    fn list_chains(&self, log: Log) -> StoreFuture<'_, Vec<Chain>>;
+
+    /// Some of a tenant's records behind this number, in their order.
+    fn list_records(
+        &self,
+        of: (Log, TenantId),
+        after: i64,
+        records_max: usize,
+    ) -> StoreFuture<'_, Vec<LogRecord>>;
+
+    /// Removes some of the first records of a chain, and writes the checkpoint that it then begins
+    /// at; how many.
+    fn prune_chain(&self, prune: PruneChain) -> StoreFuture<'_, usize>;
+
     /// Remembers how late it is. A server's clock never goes back, so neither does this, unless the
     /// operator has put that clock right.
     fn note_time(&self, time: KnownTime) -> StoreFuture<'_, ()>;
 
-    /// What was noted last, or else the time of the last record; a clock that starts must not be
+    /// What was noted last, or else the time of the latest change; a clock that starts must not be
     /// before it.
     fn known_time(&self) -> StoreFuture<'_, Option<KnownTime>>;
 

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use scrip_seal::{Place, TenantKeys, WrappedTenantKeys};
+use scrip_seal::{AuditKey, Place, TenantKeys, WrappedTenantKeys};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -27,6 +27,8 @@ pub struct Tenant {
     pub created: Stamp,
     pub modified: Option<Stamp>,
     pub keys: Arc<TenantKeys>,
+    /// The vault's, for the records of its callers.
+    pub audit_key: Arc<AuditKey>,
     pub applications: BTreeMap<ApplicationId, Application>,
     /// Of the policy that all this was read from.
     pub seal: PolicySeal,
@@ -35,7 +37,7 @@ pub struct Tenant {
 impl Tenant {
     /// Of rows that were checked.
     #[must_use]
-    pub fn new(keys: Arc<TenantKeys>, records: PolicyRecords) -> Self {
+    pub fn new(keys: Arc<TenantKeys>, audit_key: Arc<AuditKey>, records: PolicyRecords) -> Self {
         let mut api_keys = HashMap::<_, Vec<_>>::new();
         for api_key in records.api_keys {
             api_keys.entry(api_key.record.application).or_default().push(api_key.record);
@@ -50,7 +52,19 @@ impl Tenant {
         let TenantRecord { id, name, kind, settings, quotas, created, modified, .. } =
             records.tenant.record;
         let seal = records.seal;
-        Self { id, name, kind, settings, quotas, created, modified, keys, applications, seal }
+        Self {
+            id,
+            name,
+            kind,
+            settings,
+            quotas,
+            created,
+            modified,
+            keys,
+            audit_key,
+            applications,
+            seal,
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use scrip_core::{
     tenant::{Settings, Tenant, TenantKind, TenantRecord},
     time::Timestamp,
 };
-use scrip_seal::{RootKey, TenantKeys};
+use scrip_seal::{AuditKey, RootKey, TenantKeys};
 use uuid::Uuid;
 
 /// A container as the reference knows it: its segments.
@@ -229,7 +229,8 @@ fn tenant() -> Arc<Tenant> {
         modified: None,
     };
     let records = PolicyRecords::new(&keys, record);
-    Arc::new(Tenant::new(Arc::new(keys), records))
+    let (audit_key, _) = AuditKey::create(&root).unwrap();
+    Arc::new(Tenant::new(Arc::new(keys), Arc::new(audit_key), records))
 }
 
 fn principal(tenant: &Arc<Tenant>, held: &Held) -> Arc<Principal> {

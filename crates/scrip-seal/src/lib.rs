@@ -5,6 +5,7 @@
 
 #![warn(clippy::arithmetic_side_effects)]
 
+mod audit;
 mod chance;
 mod checksum;
 mod digest;
@@ -17,6 +18,7 @@ mod secret;
 mod tenant;
 
 pub use crate::{
+    audit::AuditKey,
     chance::fill_random,
     checksum::Checksum,
     digest::{Fingerprint, IndexDigest, KeyedHash, Mac, Pepper},

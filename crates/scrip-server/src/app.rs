@@ -84,6 +84,7 @@ impl App {
         // The first one stays: it is what opened the vault.
         self.source.get_or_init(|| source);
         report(None, &directory);
+        self.vault.audit.open(directory.audit_key());
         self.directory.store(Some(Arc::new(directory)));
     }
 

@@ -10,6 +10,7 @@ use std::{
 use anyhow::Context;
 use scrip_core::{
     Vault,
+    audit::trail::AuditTrail,
     error::{Error, FieldError},
     store::Store,
 };
@@ -26,6 +27,12 @@ use crate::{
 impl Settings {
     pub(crate) fn database(&self) -> PathBuf {
         self.storage.data_dir.join("scrip.db")
+    }
+
+    /// Where the heads of the logs are kept apart.
+    pub(crate) fn head_file(&self) -> PathBuf {
+        let default = || self.storage.data_dir.join("audit.head");
+        self.audit.head_file.clone().unwrap_or_else(default)
     }
 
     pub(crate) fn bin_file(&self) -> PathBuf {
@@ -99,6 +106,7 @@ impl Settings {
             clock: Arc::new(SteadyClock::start(known, self.clock.start)),
             chance: scrip_seal::fill_random,
             bins: Arc::default(),
+            audit: Arc::new(AuditTrail::new(self.audit.reads)),
         })
     }
 
@@ -149,6 +157,7 @@ fn vault(store: SqliteStore) -> Vault {
         bins: Arc::default(),
         clock: Arc::new(SystemClock),
         chance: scrip_seal::fill_random,
+        audit: Arc::default(),
     }
 }
 

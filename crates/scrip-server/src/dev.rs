@@ -31,6 +31,7 @@ use crate::{
     cli::{DevArguments, RateLimits},
     config::{Environment, Flag, Settings, Switch},
     data::{create_folder, explain},
+    head_file::HeadKeeper,
     launch,
 };
 
@@ -63,6 +64,7 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
         let directory =
             Directory::load(&*app.vault.store, &*source, None).await.map_err(explain)?;
         app.open(directory, source);
+        HeadKeeper::new(settings.head_file()).update(&app.vault).await?;
         let limits = settings.limits.mode;
         if json { announce_json(url, &keys) } else { announce(folder, (url, limits), &keys) }
     })

@@ -12,6 +12,7 @@ use scrip_core::{directory::Directory, operations::create_tenant::found_vault};
 use crate::{
     config::{Environment, Settings},
     data::{create_folder, explain},
+    head_file::HeadKeeper,
     process,
 };
 
@@ -51,7 +52,7 @@ async fn found(settings: &Settings) -> anyhow::Result<Made> {
     settings.create_store()?;
     let vault = settings.open_vault_beside()?;
     let known = vault.store.load_directory().await.map_err(|it| explain(it.into()))?;
-    let founded = known.pepper.is_some();
+    let founded = known.system_keys.is_some();
     let file = settings.root_key_file();
     if founded && settings.root_key.is_none() && !file.exists() {
         bail!(
@@ -65,6 +66,7 @@ async fn found(settings: &Settings) -> anyhow::Result<Made> {
     found_vault(&vault, &*source).await.map_err(explain)?;
     // An older vault may have another key.
     Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;
+    HeadKeeper::new(settings.head_file()).update(&vault).await?;
     Ok(Made { root_key, vault: !founded })
 }
 

@@ -3,6 +3,8 @@
 mod batch;
 mod intents;
 mod listing;
+mod logs;
+mod policy;
 mod status;
 mod sweep;
 
@@ -11,14 +13,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord},
     answer::{AnswerPart, AnswerRecord},
-    audit::{AuditRecord, Operation},
+    audit::{
+        AuditRecord,
+        chain::{Chain, Log, LogRecord, PruneChain},
+        trail::Access,
+    },
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
-    directory::DirectoryRecords,
+    directory::{DirectoryRecords, SystemKeys},
     error::Error,
     id::{TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     operations::claim_answer::ANSWER_RETENTION,
-    policy::{PolicyRecords, PolicyWrite, Signed},
+    policy::{PolicyRecords, Signed},
     store::{
         AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, Deduplicate, DeleteToken,
         KnownTime, Store, StoreError, StoreFuture, StoreStatus, StoredAnswer, StoredPart,
@@ -27,9 +33,8 @@ use scrip_core::{
     time::Timestamp,
     token_intent::StoredTokenIntent,
 };
-use scrip_seal::Sealed;
 
-use crate::claims::Claims;
+use crate::{claims::Claims, memory::logs::Chains};
 
 #[derive(Debug, Default)]
 pub struct MemoryStore {
@@ -43,7 +48,8 @@ struct State {
     tokens: Vec<Row>,
     intents: Vec<(TenantId, StoredTokenIntent)>,
     answers: Vec<Answer>,
-    audit: Vec<(TenantId, Operation)>,
+    audit: Chains,
+    access: Chains,
     directory: DirectoryRecords,
     sessions: Vec<Signed<AccessSessionRecord>>,
     deleted_tenants: Vec<TenantId>,
@@ -146,43 +152,17 @@ impl State {
         };
         let Some(at) = at.filter(same) else { return Changed::Stale };
         self.remove(at);
-        self.audit.push((tenant, delete.audit.operation));
+        self.record(tenant, &delete.audit, delete.id.as_str(), "deleted");
         Changed::Done
     }
 
-    fn change_policy(
+    fn beside(
         &mut self,
         tenant: TenantId,
-        decide: DecidePolicy,
-    ) -> Result<Result<(), Error>, StoreError> {
-        let is = |it: &PolicyRecords| it.tenant.record.id == tenant;
-        let Some(at) = self.directory.tenants.iter().position(is) else {
-            return Ok(Err(Error::NotFound));
-        };
-        let Some(found) = self.directory.tenants.get(at) else { return Ok(Err(Error::NotFound)) };
-        let edit = match decide(found.clone()) {
-            Ok(edit) => edit,
-            Err(error) => return Ok(Err(error)),
-        };
-        let mut known = self.directory.tenants.iter().flat_map(|it| &it.api_keys);
-        let taken = |write: &PolicyWrite| {
-            let PolicyWrite::PutApiKey(new) = write else { return false };
-            known.any(|it| it.record.digest == new.record.digest && it.record.id != new.record.id)
-        };
-        if edit.writes.iter().any(taken) {
-            return Ok(Err(Error::Conflict { reason: "this key is in use" }));
-        }
-        if let Some(records) = self.directory.tenants.get_mut(at) {
-            edit.writes.iter().for_each(|it| records.apply(it));
-            records.seal = edit.seal;
-        }
-        self.directory.version += 1;
-        self.beside(tenant, edit.written)?;
-        Ok(Ok(()))
-    }
-
-    fn beside(&mut self, tenant: TenantId, written: Beside) -> Result<(), StoreError> {
-        self.audit.push((tenant, written.audit.operation));
+        written: Beside,
+        outcome: &'static str,
+    ) -> Result<(), StoreError> {
+        self.record(tenant, &written.audit, &written.entity, outcome);
         self.remember(tenant, written.answer, &[])
     }
 
@@ -297,7 +277,7 @@ impl Store for MemoryStore {
             let tenant = inquiry.tenant().id;
             it.check_tenant(tenant)?;
             it.intents.push((tenant, intent));
-            it.beside(tenant, written)
+            it.beside(tenant, written, "created")
         })
     }
 
@@ -316,7 +296,7 @@ impl Store for MemoryStore {
         id: TokenIntentId,
         audit: AuditRecord,
     ) -> StoreFuture<'_, Changed> {
-        self.with(move |it| it.end_intent(inquiry.tenant().id, id, &audit))
+        self.with(move |it| it.end_intent(inquiry.tenant().id, id, (&audit, "deleted")))
     }
 
     fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
@@ -354,13 +334,12 @@ impl Store for MemoryStore {
         self.with(|it| it.directory.clone())
     }
 
-    fn insert_pepper(&self, pepper: Sealed) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
-            let directory = &mut self.lock().directory;
-            if directory.pepper.is_some() {
-                return Err(StoreError::Unavailable("there is a pepper".into()));
+    fn insert_system_keys(&self, keys: SystemKeys) -> StoreFuture<'_, ()> {
+        self.attempt(move |it| {
+            if it.directory.system_keys.is_some() {
+                return Err(StoreError::Unavailable("there are keys".into()));
             }
-            directory.pepper = Some(pepper);
+            it.directory.system_keys = Some(keys);
             Ok(())
         })
     }
@@ -370,11 +349,7 @@ impl Store for MemoryStore {
     }
 
     fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()> {
-        self.with(move |it| {
-            it.audit.push((records.tenant.record.id, audit.operation));
-            it.directory.tenants.push(records);
-            it.directory.version += 1;
-        })
+        self.with(move |it| it.insert_tenant(records, &audit))
     }
 
     fn change_policy(
@@ -390,17 +365,7 @@ impl Store for MemoryStore {
         deletion: TenantDeletion,
         audit: AuditRecord,
     ) -> StoreFuture<'_, Result<Changed, Error>> {
-        self.with(move |it| {
-            let id = deletion.tenant();
-            let found = it.directory.tenants.iter().find(|it| it.tenant.record.id == id);
-            let Some(found) = found else { return Ok(Changed::Stale) };
-            deletion.check(found)?;
-            it.directory.tenants.retain(|it| it.tenant.record.id != id);
-            it.directory.version += 1;
-            it.deleted_tenants.push(id);
-            it.audit.push((id, audit.operation));
-            Ok(Changed::Done)
-        })
+        self.with(move |it| it.delete_tenant(&deletion, &audit))
     }
 
     fn purge_tenants(&self, _now: Timestamp) -> StoreFuture<'_, usize> {
@@ -420,7 +385,7 @@ impl Store for MemoryStore {
         written: Beside,
     ) -> StoreFuture<'_, ()> {
         self.attempt(move |it| {
-            it.beside(mandate.tenant().id, written)?;
+            it.beside(mandate.tenant().id, written, "done")?;
             it.sessions.push(session);
             Ok(())
         })
@@ -462,7 +427,7 @@ impl Store for MemoryStore {
             };
             let Some(found) = it.sessions.iter_mut().find(is) else { return Ok(Changed::Stale) };
             *found = session;
-            it.beside(tenant, written)?;
+            it.beside(tenant, written, "done")?;
             Ok(Changed::Done)
         })
     }
@@ -473,6 +438,27 @@ impl Store for MemoryStore {
             it.sessions.retain(|it| it.record.expires_at > before);
             had - it.sessions.len()
         })
+    }
+
+    fn record_access(&self, access: Access) -> StoreFuture<'_, ()> {
+        self.with(move |it| it.record_access(&access))
+    }
+
+    fn list_chains(&self, log: Log) -> StoreFuture<'_, Vec<Chain>> {
+        self.with(move |it| it.log(log).list())
+    }
+
+    fn list_records(
+        &self,
+        (log, tenant): (Log, TenantId),
+        after: i64,
+        records_max: usize,
+    ) -> StoreFuture<'_, Vec<LogRecord>> {
+        self.with(move |it| it.log(log).records(tenant, after).take(records_max).cloned().collect())
+    }
+
+    fn prune_chain(&self, prune: PruneChain) -> StoreFuture<'_, usize> {
+        self.attempt(move |it| it.log(prune.log).prune(&prune))
     }
 
     fn note_time(&self, time: KnownTime) -> StoreFuture<'_, ()> {

@@ -1,6 +1,8 @@
 //! The embedded engine: one SQLite file, one writer, readers beside it.
 
+mod access;
 mod answers;
+mod audit;
 pub mod backup;
 mod batch;
 mod checkpoint;
@@ -18,6 +20,7 @@ mod survey;
 mod sweep;
 mod time;
 mod tokens;
+pub mod trail;
 mod writer;
 
 use std::{
@@ -27,13 +30,24 @@ use std::{
     time::Duration,
 };
 
+use crate::{
+    claims::Claims,
+    sqlite::{
+        access::AccessLog, checkpoint::Checkpointer, connection::Kind, readers::Readers,
+        writer::Writer,
+    },
+};
 use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord},
-    audit::AuditRecord,
+    audit::{
+        AuditRecord,
+        chain::{Chain, Log, LogRecord, PruneChain},
+        trail::Access,
+    },
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
-    directory::DirectoryRecords,
+    directory::{DirectoryRecords, SystemKeys},
     error::Error,
-    id::{TokenId, TokenIntentId},
+    id::{TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     policy::{PolicyRecords, Signed},
     store::{
@@ -42,12 +56,6 @@ use scrip_core::{
     },
     time::Timestamp,
     token_intent::StoredTokenIntent,
-};
-use scrip_seal::Sealed;
-
-use crate::{
-    claims::Claims,
-    sqlite::{checkpoint::Checkpointer, readers::Readers, writer::Writer},
 };
 
 /// How readers see the pages of the file.
@@ -67,6 +75,7 @@ pub struct SqliteStore {
     _checkpointer: Option<Checkpointer>,
     readers: Readers,
     writer: Writer,
+    access: AccessLog,
     claims: Claims,
     path: PathBuf,
     _lock: Option<File>,
@@ -93,7 +102,8 @@ impl SqliteStore {
         let busy =
             || StoreError::Unavailable("another process has this data directory open".into());
         let lock = lock.ok_or_else(busy)?;
-        let mut store = Self::start(path, pages, connection::open_writer(path)?)?;
+        let mut store = Self::start(path, pages, connection::open_writer)?;
+        store.access.keep_short(&access::path_of(path))?;
         let progress = Arc::clone(&store.writer.progress);
         store._checkpointer = Some(Checkpointer::start(path, progress)?);
         store._lock = Some(lock);
@@ -106,28 +116,40 @@ impl SqliteStore {
     /// # Errors
     /// As for [`SqliteStore::open`].
     pub fn open_beside(path: &Path) -> Result<Self, StoreError> {
-        let connection = match connection::lock(path, Duration::ZERO)? {
+        match connection::lock(path, Duration::ZERO)? {
             // Nobody is there, so the schema is ours to bring up to date; and then the lock is
             // free again for a server to start.
-            Some(_lock) => connection::open_writer(path)?,
-            None => connection::open_writer_beside(path)?,
-        };
-        Self::start(path, Pages::Mapped, connection)
+            Some(_lock) => Self::start(path, Pages::Mapped, connection::open_writer),
+            None => Self::start(path, Pages::Mapped, connection::open_writer_beside),
+        }
     }
 
     fn start(
         path: &Path,
         pages: Pages,
-        connection: rusqlite::Connection,
+        open: fn(&Path, Kind) -> Result<rusqlite::Connection, StoreError>,
     ) -> Result<Self, StoreError> {
+        let connection = open(path, Kind::Vault)?;
+        let access = access::path_of(path);
         Ok(Self {
             _checkpointer: None,
+            access: AccessLog::start(&access, pages, open(&access, Kind::Access)?)?,
             readers: Readers::new(path, pages)?,
             writer: Writer::start(connection)?,
             claims: Claims::default(),
             path: path.to_owned(),
             _lock: None,
         })
+    }
+}
+
+impl SqliteStore {
+    /// Who reads and who writes a log.
+    fn log(&self, log: Log) -> (&Readers, &Writer) {
+        match log {
+            Log::Audit => (&self.readers, &self.writer),
+            Log::Access => (&self.access.readers, &self.access.writer),
+        }
     }
 }
 
@@ -252,8 +274,8 @@ impl Store for SqliteStore {
         Box::pin(async move { self.readers.read(directory::directory_version) })
     }
 
-    fn insert_pepper(&self, pepper: Sealed) -> StoreFuture<'_, ()> {
-        Box::pin(self.writer.write(move |it| policy::insert_pepper(it, &pepper)))
+    fn insert_system_keys(&self, keys: SystemKeys) -> StoreFuture<'_, ()> {
+        Box::pin(self.writer.write(move |it| policy::insert_system_keys(it, &keys)))
     }
 
     fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()> {
@@ -333,6 +355,29 @@ impl Store for SqliteStore {
         Box::pin(self.writer.write(move |it| sessions::forget_access_sessions(it, before)))
     }
 
+    fn record_access(&self, access: Access) -> StoreFuture<'_, ()> {
+        Box::pin(self.access.record(access))
+    }
+
+    fn list_chains(&self, log: Log) -> StoreFuture<'_, Vec<Chain>> {
+        Box::pin(async move { self.log(log).0.read(audit::list_chains) })
+    }
+
+    fn list_records(
+        &self,
+        (log, tenant): (Log, TenantId),
+        after: i64,
+        records_max: usize,
+    ) -> StoreFuture<'_, Vec<LogRecord>> {
+        let read = move |it: &_| audit::list_records(it, tenant, after, records_max);
+        Box::pin(async move { self.log(log).0.read(read) })
+    }
+
+    fn prune_chain(&self, prune: PruneChain) -> StoreFuture<'_, usize> {
+        let (_, writer) = self.log(prune.log);
+        Box::pin(writer.write(move |it| audit::prune_chain(it, &prune)))
+    }
+
     fn note_time(&self, time: KnownTime) -> StoreFuture<'_, ()> {
         Box::pin(self.writer.write(move |it| time::note_time(it, time)))
     }
@@ -342,7 +387,10 @@ impl Store for SqliteStore {
     }
 
     fn status(&self) -> StoreFuture<'_, StoreStatus> {
-        Box::pin(async move { self.readers.read(|it| status::status(it, &self.path)) })
+        Box::pin(async move {
+            let status = self.readers.read(|it| status::status(it, &self.path))?;
+            self.access.readers.read(|it| status::with_access(status, it, &self.path))
+        })
     }
 
     fn waiting_writes(&self) -> u64 {
@@ -351,7 +399,7 @@ impl Store for SqliteStore {
 
     fn check_ready(&self) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            if !self.writer.takes_work() {
+            if !self.writer.takes_work() || !self.access.takes_work() {
                 return Err(StoreError::Busy);
             }
             self.readers.read(|it| it.query_row("SELECT 1", [], |_| Ok(())).map_err(fault))

@@ -1,7 +1,7 @@
 //! Decisions as tables, and against a reference that is slower and plainer.
 
 use proptest::prelude::*;
-use scrip_seal::{RootKey, TenantKeys};
+use scrip_seal::{AuditKey, RootKey, TenantKeys};
 use uuid::Uuid;
 
 use super::*;
@@ -45,7 +45,8 @@ pub(crate) fn tenant() -> Arc<Tenant> {
         modified: None,
     };
     let records = PolicyRecords::new(&keys, tenant);
-    Arc::new(Tenant::new(Arc::new(keys), records))
+    let (audit_key, _) = AuditKey::create(&root).unwrap();
+    Arc::new(Tenant::new(Arc::new(keys), Arc::new(audit_key), records))
 }
 
 fn principal(permissions: &[Permission], rules: Vec<AccessRule>) -> Arc<Principal> {

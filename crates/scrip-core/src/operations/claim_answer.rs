@@ -5,9 +5,10 @@ use std::time::Duration;
 use crate::{
     Vault,
     answer::{Replay, open_answer},
+    audit::{EntityType, Operation, trail::Seen},
     caller::Caller,
     error::{Error, FieldError},
-    store::{AskedAnswer, Claim, Claimed},
+    store::{AskedAnswer, Claim, Claimed, StoredAnswer},
 };
 
 /// How long an answer is remembered.
@@ -23,10 +24,12 @@ pub enum Turn {
 }
 
 /// # Errors
-/// The first request is still in flight, or the caller lost the right that its answer needed.
+/// The first request is still in flight, the caller lost the right that its answer needed, or that
+/// it is given again cannot be recorded.
 pub async fn claim_answer(
     vault: &Vault,
     caller: &Caller,
+    operation: Operation,
     idempotency_key: &[u8],
 ) -> Result<Turn, Error> {
     if idempotency_key.is_empty() || idempotency_key.len() > IDEMPOTENCY_KEY_BYTES_MAX {
@@ -42,9 +45,24 @@ pub async fn claim_answer(
     let asked = AskedAnswer { tenant: tenant.id, digest, now: vault.clock.latest(), since };
     match vault.store.claim_answer(asked).await? {
         Claimed::Claim(claim) => Ok(Turn::Proceed(claim)),
-        Claimed::Answered(answer) => Ok(Turn::Replay(open_answer(caller, &answer)?)),
+        Claimed::Answered(answer) => {
+            let replay = open_answer(caller, &answer)?;
+            vault.record_seen(caller, operation, replayed(operation, &answer)).await?;
+            Ok(Turn::Replay(replay))
+        }
         Claimed::InFlight => Err(Error::Conflict {
             reason: "the first request with this idempotency key is still being processed",
         }),
     }
+}
+
+/// One record for each token that it shows; one, if it shows none.
+fn replayed(operation: Operation, answer: &StoredAnswer) -> Vec<Seen> {
+    let about_tokens = operation.entity_type() == Some(EntityType::Token);
+    let parts = answer.parts.iter().filter(|_| about_tokens);
+    let mut seen: Vec<_> = parts.map(|it| Seen::new(it.token.as_str(), "replayed")).collect();
+    if seen.is_empty() {
+        seen.push(Seen::new("", "replayed"));
+    }
+    seen
 }

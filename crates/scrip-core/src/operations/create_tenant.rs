@@ -1,11 +1,14 @@
 //! Create Tenant: an operator's act, so no caller has to be permitted.
 
-use scrip_seal::{KeySource, Pepper, TenantKeys};
+use std::sync::Arc;
+
+use scrip_seal::{AuditKey, KeySource, Pepper, TenantKeys};
 
 use crate::{
     Vault,
     application::Name,
-    audit::{AuditRecord, Operation},
+    audit::Operation,
+    directory::SystemKeys,
     error::Error,
     id::{TenantId, random_uuid},
     policy::{PolicyRecords, Stamp},
@@ -13,15 +16,21 @@ use crate::{
     tenant::{Settings, TenantKind, TenantRecord},
 };
 
-/// A new vault's pepper, before the first tenant. Does nothing when there is one.
+/// A new vault's own keys, before the first tenant; those that are there stay. Opens the trail.
 ///
 /// # Errors
 /// The store or the key source did not answer.
 pub async fn found_vault(vault: &Vault, source: &dyn KeySource) -> Result<(), Error> {
-    if vault.store.load_directory().await?.pepper.is_none() {
-        let (_, wrapped) = Pepper::create(source)?;
-        vault.store.insert_pepper(wrapped).await?;
-    }
+    let audit_key = match vault.store.load_directory().await?.system_keys {
+        Some(keys) => AuditKey::unwrap(source, &keys.audit_key)?,
+        None => {
+            let ((_, pepper), (made, audit_key)) =
+                (Pepper::create(source)?, AuditKey::create(source)?);
+            vault.store.insert_system_keys(SystemKeys { pepper, audit_key }).await?;
+            made
+        }
+    };
+    vault.audit.open(&Arc::new(audit_key));
     Ok(())
 }
 
@@ -47,7 +56,7 @@ pub async fn create_tenant(
         created: Stamp { by: None, at: now },
         modified: None,
     };
-    let audit = AuditRecord::of_operator(Operation::CreateTenant, now);
+    let audit = vault.audit.of_operator(Operation::CreateTenant, now)?;
     vault.store.insert_tenant(PolicyRecords::new(&keys, tenant), audit).await?;
     Ok(id)
 }

@@ -6,6 +6,7 @@ use crate::{
     caller::{Mandate, TenantDeletion},
     error::Error,
     id::TenantId,
+    quota::Quotas,
     store::Changed,
 };
 
@@ -20,9 +21,13 @@ pub async fn delete_tenant(vault: &Vault, mandate: Mandate) -> Result<(), Error>
 ///
 /// # Errors
 /// The tenant is gone.
-pub async fn delete_tenant_by_id(vault: &Vault, id: TenantId) -> Result<(), Error> {
-    let audit = AuditRecord::of_operator(Operation::DeleteTenant, vault.clock.now());
-    delete(vault, TenantDeletion::ByOperator(id), audit).await
+pub async fn delete_tenant_by_id(
+    vault: &Vault,
+    tenant: TenantId,
+    quotas: Option<Quotas>,
+) -> Result<(), Error> {
+    let audit = vault.audit.of_operator(Operation::DeleteTenant, vault.clock.now())?;
+    delete(vault, TenantDeletion::ByOperator { tenant, quotas }, audit).await
 }
 
 async fn delete(vault: &Vault, deletion: TenantDeletion, audit: AuditRecord) -> Result<(), Error> {

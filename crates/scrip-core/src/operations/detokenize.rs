@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::{
     Vault,
+    audit::{self, Operation, trail::Seen},
     body::Body,
     caller::Caller,
     compiled::Draw,
@@ -27,7 +28,7 @@ use crate::{
 };
 
 /// What expressions see of a token.
-enum Seen {
+enum Shown {
     Data(Plain),
     /// With all its attributes, the data among them.
     Whole(Plain),
@@ -42,7 +43,8 @@ pub struct Wholes {
 }
 
 /// # Errors
-/// A text cannot be read, nobody has an id, or no rule lets the caller read a token.
+/// A text cannot be read, nobody has an id, no rule lets the caller read a token, or the reads
+/// cannot be recorded.
 pub async fn detokenize(
     vault: &Vault,
     caller: &Caller,
@@ -58,26 +60,31 @@ pub async fn detokenize(
     let ids: Vec<_> = named.keys().cloned().collect();
     let inquiry = caller.inquire(Permission::TokenRead)?;
     let found = vault.store.find_tokens(inquiry, &ids, now).await?;
-    let mut seen = BTreeMap::new();
+    let (mut seen, mut recorded) = (BTreeMap::new(), Vec::new());
     for ((id, kind), stored) in named.into_iter().zip(found) {
         let Some(stored) = stored else { continue };
-        let view = view(vault, caller, &stored, now)?;
+        let (view, transform) = view(vault, caller, &stored, now)?;
+        recorded.push(Seen::new(id.as_str(), audit::seen(transform)));
         let shown = if kind == ReferenceKind::Token {
             let enrichments = enrichment::of(&view, &vault.bins);
-            Seen::Whole(with_enrichments((wholes.token)(view), enrichments))
+            Shown::Whole(with_enrichments((wholes.token)(view), enrichments))
         } else {
-            Seen::Data(data(view))
+            Shown::Data(data(view))
         };
         seen.insert(id.as_str().to_owned(), shown);
         give_way().await;
     }
-    let mut intents = BTreeMap::new();
+    let (mut intents, mut recorded_intents) = (BTreeMap::new(), Vec::new());
     for id in named_intents(detokenization.references()) {
-        if let Some(seen) = intent(vault, caller, id, (wholes, now)).await? {
+        if let Some((seen, transform)) = intent(vault, caller, id, (wholes, now)).await? {
+            recorded_intents.push(Seen::new(id.to_string(), audit::seen(transform)));
             intents.insert(id, seen);
         }
         give_way().await;
     }
+    // Before anything is made of them: an expression that fails tells something, too.
+    vault.record_seen(caller, Operation::Detokenize, recorded).await?;
+    vault.record_seen(caller, Operation::DetokenizeTokenIntent, recorded_intents).await?;
     let draw = Draw::new(vault.chance);
     let resolve = |it: &Reference| match it.kind {
         ReferenceKind::TokenIntent => {
@@ -114,7 +121,7 @@ async fn intent(
     caller: &Caller,
     id: TokenIntentId,
     (wholes, now): (Wholes, Timestamp),
-) -> Result<Option<Plain>, Error> {
+) -> Result<Option<(Plain, Transform)>, Error> {
     let inquiry = caller.inquire(Permission::TokenIntentRead)?;
     let Some(found) = vault.store.find_token_intent(inquiry, id, now).await? else {
         return Ok(None);
@@ -141,7 +148,7 @@ async fn intent(
         }
     };
     let view = token_intent::view(&vault.bins, tenant, &record, opened);
-    Ok(Some((wholes.intent)(&view, data)))
+    Ok(Some(((wholes.intent)(&view, data), permit.transform())))
 }
 
 fn view(
@@ -149,9 +156,10 @@ fn view(
     caller: &Caller,
     stored: &StoredToken,
     now: Timestamp,
-) -> Result<TokenView, Error> {
+) -> Result<(TokenView, Transform), Error> {
     let permit = caller.permit(Permission::TokenRead, &stored.record)?;
-    reveal(&permit, stored, Audience::Caller { vault, now })
+    let view = reveal(&permit, stored, Audience::Caller { vault, now })?;
+    Ok((view, permit.transform()))
 }
 
 /// What is known of its card besides, under a name that no answer has.
@@ -167,15 +175,15 @@ fn data(view: TokenView) -> Plain {
     view.detail.and_then(|it| it.shown.into_data()).unwrap_or_default()
 }
 
-fn resolve<'v>(seen: &'v BTreeMap<String, Seen>, reference: &Reference) -> Option<&'v Value> {
+fn resolve<'v>(seen: &'v BTreeMap<String, Shown>, reference: &Reference) -> Option<&'v Value> {
     const NOTHING: &Value = &Value::Null;
     match (reference.kind, seen.get(&reference.id)?) {
-        (ReferenceKind::Data, Seen::Data(data)) => Some(data.expose()),
-        (ReferenceKind::Data, Seen::Whole(token)) => {
+        (ReferenceKind::Data, Shown::Data(data)) => Some(data.expose()),
+        (ReferenceKind::Data, Shown::Whole(token)) => {
             Some(token.expose().get("data").unwrap_or(NOTHING))
         }
-        (ReferenceKind::Token, Seen::Whole(token)) => Some(token.expose()),
-        (ReferenceKind::Token, Seen::Data(_)) | (ReferenceKind::TokenIntent, _) => None,
+        (ReferenceKind::Token, Shown::Whole(token)) => Some(token.expose()),
+        (ReferenceKind::Token, Shown::Data(_)) | (ReferenceKind::TokenIntent, _) => None,
     }
 }
 

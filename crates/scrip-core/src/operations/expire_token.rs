@@ -4,27 +4,26 @@
 //! be taken back: so what counts is the earliest that it can be, and not what a clock that was just
 //! moved says.
 
-use crate::{
-    Vault,
-    audit::{AuditRecord, Operation},
-    store::StoreError,
-};
+use crate::{Vault, audit::Operation, store::StoreError};
 
-/// Removes some of the tokens that have expired; how many.
+/// Removes some of the tokens that have expired; how many. None while the vault is sealed: what is
+/// removed is recorded, which takes a key.
 ///
 /// # Errors
 /// The store did not answer.
 pub async fn expire_token(vault: &Vault) -> Result<usize, StoreError> {
-    let audit = AuditRecord::of_vault(Operation::ExpireToken, vault.clock.now());
+    let audit = vault.audit.of_vault(Operation::ExpireToken, vault.clock.now());
+    let Some(audit) = audit else { return Ok(0) };
     vault.store.sweep_tokens(vault.clock.earliest(), audit).await
 }
 
-/// Removes some of the token intents whose time is over; how many.
+/// Removes some of the token intents whose time is over; how many. As with tokens.
 ///
 /// # Errors
 /// The store did not answer.
 pub async fn expire_token_intent(vault: &Vault) -> Result<usize, StoreError> {
-    let audit = AuditRecord::of_vault(Operation::ExpireTokenIntent, vault.clock.now());
+    let audit = vault.audit.of_vault(Operation::ExpireTokenIntent, vault.clock.now());
+    let Some(audit) = audit else { return Ok(0) };
     vault.store.sweep_token_intents(vault.clock.earliest(), audit).await
 }
 

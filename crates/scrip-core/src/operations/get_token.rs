@@ -2,6 +2,7 @@
 
 use crate::{
     Vault,
+    audit::{Operation, seen, trail::Seen},
     caller::Caller,
     error::Error,
     id::TokenId,
@@ -11,11 +12,14 @@ use crate::{
 };
 
 /// # Errors
-/// There is no such live token, or no rule lets the caller read it.
+/// There is no such live token, no rule lets the caller read it, or the read cannot be recorded.
 pub async fn get_token(vault: &Vault, caller: &Caller, id: &TokenId) -> Result<TokenView, Error> {
     let now = vault.clock.latest();
     let inquiry = caller.inquire(Permission::TokenRead)?;
     let stored = vault.store.find_token(inquiry, id, now).await?.ok_or(Error::NotFound)?;
     let permit = caller.permit(Permission::TokenRead, &stored.record)?;
-    reveal(&permit, &stored, Audience::Caller { vault, now })
+    let view = reveal(&permit, &stored, Audience::Caller { vault, now })?;
+    let seen = Seen::new(id.as_str(), seen(permit.transform()));
+    vault.record_seen(caller, Operation::GetToken, vec![seen]).await?;
+    Ok(view)
 }

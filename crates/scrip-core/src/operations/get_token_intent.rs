@@ -2,6 +2,7 @@
 
 use crate::{
     Vault,
+    audit::{Operation, trail::Seen},
     caller::Caller,
     error::Error,
     id::TokenIntentId,
@@ -10,7 +11,7 @@ use crate::{
 };
 
 /// # Errors
-/// There is no such live intent.
+/// There is no such live intent, or the read cannot be recorded.
 pub async fn get_token_intent(
     vault: &Vault,
     caller: &Caller,
@@ -20,5 +21,9 @@ pub async fn get_token_intent(
     let found = vault.store.find_token_intent(inquiry, id, vault.clock.latest()).await?;
     let record = found.ok_or(Error::NotFound)?.record;
     let body = IntentBody::open(caller.tenant(), &record)?;
-    Ok(view(&vault.bins, caller.tenant(), &record, body))
+    let seen = view(&vault.bins, caller.tenant(), &record, body);
+    // An intent is never shown with its data.
+    let recorded = Seen::new(id.to_string(), "redacted");
+    vault.record_seen(caller, Operation::GetTokenIntent, vec![recorded]).await?;
+    Ok(seen)
 }

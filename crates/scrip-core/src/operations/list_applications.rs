@@ -1,7 +1,9 @@
-//! List Applications: a page of those that a filter leaves.
+//! List Applications: a page of those that a filter leaves; and one of them, by its id or its key.
 
 use crate::{
+    Vault,
     application::Application,
+    audit::Operation,
     caller::Mandate,
     error::Error,
     id::ApplicationId,
@@ -17,12 +19,15 @@ pub struct ApplicationFilter {
 }
 
 /// The newest first.
-#[must_use]
-pub fn list_applications(
+///
+/// # Errors
+/// The read cannot be recorded.
+pub async fn list_applications(
+    vault: &Vault,
     mandate: &Mandate,
     filter: &ApplicationFilter,
     asked: PageAsked,
-) -> Page<Application> {
+) -> Result<Page<Application>, Error> {
     let wanted = |it: &&Application| {
         let (id, kind) = (it.record.id, it.record.kind);
         (filter.ids.is_empty() || filter.ids.contains(&id))
@@ -30,11 +35,39 @@ pub fn list_applications(
     };
     let mut found: Vec<_> = mandate.tenant().applications.values().filter(wanted).collect();
     found.sort_by_key(|it| std::cmp::Reverse((it.record.created.at, it.record.id)));
-    Page::of(&found, asked)
+    vault.record_read(mandate, Operation::ListApplications, "").await?;
+    Ok(Page::of(&found, asked))
 }
 
 /// # Errors
-/// There is no such application.
-pub fn get_application(mandate: &Mandate, id: ApplicationId) -> Result<Application, Error> {
-    mandate.tenant().applications.get(&id).cloned().ok_or(Error::NotFound)
+/// There is no such application, or the read cannot be recorded.
+pub async fn get_application(
+    vault: &Vault,
+    mandate: &Mandate,
+    id: ApplicationId,
+) -> Result<Application, Error> {
+    let found = find_application(mandate, id)?;
+    vault.record_read(mandate, Operation::GetApplication, id.to_string()).await?;
+    Ok(found.clone())
+}
+
+/// Whose key is this?
+///
+/// # Errors
+/// The read cannot be recorded.
+pub async fn get_application_by_key(
+    vault: &Vault,
+    mandate: &Mandate,
+) -> Result<Application, Error> {
+    let id = mandate.asker()?.application();
+    let found = find_application(mandate, id)?;
+    vault.record_read(mandate, Operation::GetApplicationByKey, id.to_string()).await?;
+    Ok(found.clone())
+}
+
+pub(crate) fn find_application(
+    mandate: &Mandate,
+    id: ApplicationId,
+) -> Result<&Application, Error> {
+    mandate.tenant().applications.get(&id).ok_or(Error::NotFound)
 }

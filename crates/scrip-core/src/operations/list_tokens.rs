@@ -2,6 +2,7 @@
 
 use crate::{
     Vault,
+    audit::Operation,
     caller::Caller,
     cursor_page::{CursorPage, TokensAsked, turn_page},
     error::Error,
@@ -15,5 +16,5 @@ pub async fn list_tokens(
     caller: &Caller,
     asked: TokensAsked,
 ) -> Result<CursorPage, Error> {
-    turn_page(vault, caller, Permission::TokenRead, asked).await
+    turn_page(vault, caller, (Operation::ListTokens, Permission::TokenRead), asked).await
 }

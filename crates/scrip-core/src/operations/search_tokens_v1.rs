@@ -2,6 +2,7 @@
 
 use crate::{
     Vault,
+    audit::Operation,
     caller::Caller,
     error::Error,
     numbered_page::{NumberedAsked, find_page},
@@ -17,5 +18,5 @@ pub async fn search_tokens_v1(
     caller: &Caller,
     asked: NumberedAsked,
 ) -> Result<Page<TokenView>, Error> {
-    find_page(vault, caller, Permission::TokenSearch, asked).await
+    find_page(vault, caller, (Operation::SearchTokensV1, Permission::TokenSearch), asked).await
 }

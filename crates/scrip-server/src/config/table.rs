@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
+use scrip_core::audit::trail::Reads;
 use scrip_seal::Secret;
 
 use crate::{
@@ -187,6 +188,14 @@ settings! {
         redis_deadline_ms: Within<1, 10_000> = "100",
         /// When Redis is away: local (this server counts for itself), or closed (503).
         redis_away: WhenAway = "local",
+    }
+    audit: AuditSettings {
+        /// Whether reads are recorded: durable (on disk before the answer, or there is none), or
+        /// off (nobody will know who saw what; for measuring what it costs).
+        reads: Reads = "durable",
+        /// The heads of the logs, kept apart, by which a database that was rolled back is found;
+        /// empty for `audit.head` in the data directory. Better on another disk or machine.
+        head_file: Option<PathBuf> = "",
     }
     deprecated: Deprecated {
         /// GET /tokens, whose place GET /v2/tokens has taken: on, or off (410).

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use scrip_core::audit::trail::Reads;
 use tracing_subscriber::EnvFilter;
 
 use crate::clock::steady::Trust;
@@ -109,6 +110,18 @@ impl Value for LockMemory {
             "on" => Ok(Self::On),
             "off" => Ok(Self::Off),
             _ => Err("must be auto, on or off".to_owned()),
+        }
+    }
+}
+
+impl Value for Reads {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "durable" => Ok(Self::Durable),
+            "off" => Ok(Self::Off),
+            _ => Err("must be durable or off".to_owned()),
         }
     }
 }

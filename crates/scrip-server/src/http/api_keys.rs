@@ -5,8 +5,9 @@ use scrip_core::{
     error::Error,
     id::ApiKeyId,
     operations::{
-        create_api_key::create_api_key, delete_api_key::delete_api_key,
-        list_applications::get_application,
+        create_api_key::create_api_key,
+        delete_api_key::delete_api_key,
+        list_api_keys::{get_api_key, list_api_keys},
     },
     page::Page,
 };
@@ -31,24 +32,27 @@ pub(crate) fn create(mut asked: Asked) -> Handling {
 pub(crate) fn list(asked: Asked) -> Handling {
     Box::pin(async move {
         let query = Query::parse(asked.query.as_deref());
-        let found = get_application(&asked.mandate()?, path_id(&asked.id)?)?;
+        let (mandate, id) = (asked.mandate()?, path_id(&asked.id)?);
+        let page = query.all("page").chain(query.all("size")).next().map(|_| query.page());
+        let page = page.transpose()?;
+        let found = list_api_keys(&asked.app.vault, &mandate, id).await?;
         let wanted: Vec<_> = query.all("id").filter_map(ApiKeyId::parse).collect();
         let everything = query.all("id").next().is_none();
-        let keys = found.api_keys.iter().filter(|it| everything || wanted.contains(&it.id));
+        let keys = found.iter().filter(|it| everything || wanted.contains(&it.id));
         let keys: Vec<&ApiKeyRecord> = keys.collect();
-        if query.all("page").chain(query.all("size")).next().is_some() {
-            return Ok(answer::rendered(application::paged_keys(&Page::of(&keys, query.page()?))));
-        }
-        Ok(answer::rendered(application::listed_keys(&keys)))
+        Ok(answer::rendered(match page {
+            Some(page) => application::paged_keys(&Page::of(&keys, page)),
+            None => application::listed_keys(&keys),
+        }))
     })
 }
 
 pub(crate) fn get(asked: Asked) -> Handling {
     Box::pin(async move {
-        let found = get_application(&asked.mandate()?, path_id(&asked.id)?)?;
+        let (mandate, id) = (asked.mandate()?, path_id(&asked.id)?);
         let key_id = key_id(&asked.inner_id)?;
-        let key = found.api_keys.iter().find(|it| it.id == key_id).ok_or(Error::NotFound)?;
-        Ok(answer::rendered(application::found_key(key)))
+        let found = get_api_key(&asked.app.vault, &mandate, id, key_id).await?;
+        Ok(answer::rendered(application::found_key(found)))
     })
 }
 

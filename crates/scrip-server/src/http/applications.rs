@@ -6,7 +6,9 @@ use scrip_core::{
     operations::{
         create_application::create_application,
         delete_application::delete_application,
-        list_applications::{ApplicationFilter, get_application, list_applications},
+        list_applications::{
+            ApplicationFilter, get_application, get_application_by_key, list_applications,
+        },
         update_application::update_application,
     },
     permission::ApplicationKind,
@@ -35,7 +37,8 @@ pub(crate) fn create(mut asked: Asked) -> Handling {
 pub(crate) fn list(asked: Asked) -> Handling {
     Box::pin(async move {
         let query = Query::parse(asked.query.as_deref());
-        let page = list_applications(&asked.mandate()?, &filter(&query)?, query.page()?);
+        let (mandate, filter, page) = (asked.mandate()?, filter(&query)?, query.page()?);
+        let page = list_applications(&asked.app.vault, &mandate, &filter, page).await?;
         Ok(answer::rendered(application::listed(&page)))
     })
 }
@@ -54,7 +57,8 @@ fn filter(query: &Query<'_>) -> Result<ApplicationFilter, Problem> {
 
 pub(crate) fn get(asked: Asked) -> Handling {
     Box::pin(async move {
-        let found = get_application(&asked.mandate()?, path_id(&asked.id)?)?;
+        let (mandate, id) = (asked.mandate()?, path_id(&asked.id)?);
+        let found = get_application(&asked.app.vault, &mandate, id).await?;
         Ok(answer::rendered(application::found(&found)))
     })
 }
@@ -62,7 +66,7 @@ pub(crate) fn get(asked: Asked) -> Handling {
 /// Whose key is this?
 pub(crate) fn get_by_key(asked: Asked) -> Handling {
     Box::pin(async move {
-        let found = get_application(&asked.mandate()?, asked.caller.application())?;
+        let found = get_application_by_key(&asked.app.vault, &asked.mandate()?).await?;
         Ok(answer::rendered(application::found(&found)))
     })
 }

@@ -3,6 +3,7 @@
 use axum::response::Response;
 use hyper::HeaderMap;
 use scrip_core::{
+    audit::Operation,
     caller::Caller,
     operations::claim_answer::{Turn, claim_answer},
     store::Claim,
@@ -20,11 +21,16 @@ pub(crate) enum Next {
     Replay(Response),
 }
 
-pub(crate) async fn next(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<Next, Problem> {
+pub(crate) async fn next(
+    app: &App,
+    caller: &Caller,
+    operation: Operation,
+    headers: &HeaderMap,
+) -> Result<Next, Problem> {
     let Some(key) = single(headers, "bt-idempotency-key", "BT-IDEMPOTENCY-KEY")? else {
         return Ok(Next::Proceed(None));
     };
-    match claim_answer(&app.vault, caller, key.as_bytes()).await? {
+    match claim_answer(&app.vault, caller, operation, key.as_bytes()).await? {
         Turn::Proceed(claim) => Ok(Next::Proceed(Some(claim))),
         Turn::Replay(replay) => Ok(Next::Replay(wire::answer::replayed(replay))),
     }

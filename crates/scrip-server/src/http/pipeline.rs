@@ -26,9 +26,11 @@ use hyper::{
 };
 use scrip_core::{
     answer::{Remember, Rendered},
+    audit::EntityType,
     caller::{Caller, Mandate, Needs, Origin},
     directory::Directory,
     error::Error,
+    operations::record_refusal::{Refused, record_refusal},
     store::Claim,
 };
 use tokio::{sync::SemaphorePermit, time::timeout};
@@ -199,13 +201,46 @@ async fn handle(
             return Err(problem);
         }
     };
+    let answered = let_in(app, route, (head, body), (known_by.as_ref(), caller.clone())).await;
+    if let Err(problem) = &answered {
+        record_refused(app, route, head, (&caller, problem)).await;
+    }
+    answered
+}
+
+/// A caller that is known and was told no. Should that not be recorded, it is told no all the same.
+async fn record_refused(
+    app: &App,
+    route: &Route,
+    head: &mut Parts,
+    (caller, problem): (&Caller, &Problem),
+) {
+    let Some(outcome) = problem.recorded() else { return };
+    let (id, inner_id) = path_ids(route, head).await;
+    // The first id of a key's path is its application's.
+    let of_key = route.operation.entity_type() == Some(EntityType::ApiKey);
+    let entity = if of_key { &inner_id } else { &id };
+    let refused = Refused { operation: route.operation, needs: route.needs, entity, outcome };
+    if let Err(error) = record_refusal(&app.vault, caller, refused).await {
+        let trace = &*caller.origin().trace;
+        tracing::error!(trace, ?error, outcome, "a refused request could not be recorded");
+    }
+}
+
+/// One request of a caller that is known.
+async fn let_in(
+    app: &Arc<App>,
+    route: &'static Route,
+    (head, body): (&mut Parts, &mut Body),
+    (known_by, caller): (Option<&Arc<Directory>>, Caller),
+) -> Result<Response, Problem> {
     caller.meets(route.needs)?;
     deprecation::admit(route.operation, &app.switched_off)?;
     check_content_type(route.body, &head.headers)?;
     let claim = match route.body {
         BodyKind::None | BodyKind::Question => None,
         BodyKind::Unread | BodyKind::Json | BodyKind::MergePatch => {
-            match idempotency::next(app, &caller, &head.headers).await? {
+            match idempotency::next(app, &caller, route.operation, &head.headers).await? {
                 Next::Proceed(claim) => claim,
                 Next::Replay(response) => return Ok(response),
             }
@@ -224,7 +259,7 @@ async fn handle(
             timeout(app.limits.body_deadline, read).await.map_err(|_| Problem::BodyTimeout)??
         }
     };
-    let caller = still(app, known_by.as_ref(), caller, &head.headers).await?;
+    let caller = still(app, known_by, caller, &head.headers).await?;
     caller.meets(route.needs)?;
     let claimed = claim.is_some();
     let (app, needs) = (Arc::clone(app), route.needs);

@@ -99,6 +99,32 @@ impl Problem {
         }
     }
 
+    /// How a record says that a known caller was told no. Nothing for what is our fault, and for
+    /// what somebody else counts.
+    pub(crate) fn recorded(&self) -> Option<&'static str> {
+        match self {
+            Self::Failed(Error::Forbidden(_)) => Some("forbidden"),
+            Self::Failed(Error::NotFound) => Some("not_found"),
+            Self::Failed(Error::Conflict { .. }) => Some("conflict"),
+            Self::Failed(Error::Unprocessable { .. }) => Some("unprocessable"),
+            Self::Gone(_) => Some("gone"),
+            Self::Failed(Error::Invalid(_))
+            | Self::BadHeader(_)
+            | Self::UnsupportedMediaType(_)
+            | Self::TooLarge
+            | Self::Malformed(_) => Some("invalid"),
+            Self::NoRoute
+            | Self::MethodNotAllowed
+            | Self::Unauthorized
+            | Self::BodyTimeout
+            | Self::Sealed
+            | Self::Refused
+            | Self::Failed(Error::TooMany { .. } | Error::Unavailable(_) | Error::Internal(_)) => {
+                None
+            }
+        }
+    }
+
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Failed(Error::TooMany(excess)) => Some(excess.wait),

@@ -1,6 +1,10 @@
 //! Handlers of the tenant: a sentence each.
 
-use scrip_core::operations::{delete_tenant::delete_tenant, update_tenant::update_tenant};
+use scrip_core::operations::{
+    delete_tenant::delete_tenant,
+    get_tenant::{get_tenant, get_tenant_quotas},
+    update_tenant::update_tenant,
+};
 
 use crate::{
     http::{Handling, pipeline::Asked},
@@ -8,7 +12,10 @@ use crate::{
 };
 
 pub(crate) fn get(asked: Asked) -> Handling {
-    Box::pin(async move { Ok(answer::rendered(tenant::found(asked.mandate()?.tenant()))) })
+    Box::pin(async move {
+        let mandate = asked.mandate()?;
+        Ok(answer::rendered(tenant::found(get_tenant(&asked.app.vault, &mandate).await?)))
+    })
 }
 
 pub(crate) fn update(mut asked: Asked) -> Handling {
@@ -30,5 +37,8 @@ pub(crate) fn delete(asked: Asked) -> Handling {
 }
 
 pub(crate) fn quotas(asked: Asked) -> Handling {
-    Box::pin(async move { Ok(answer::rendered(tenant::quotas(&asked.mandate()?.tenant().quotas))) })
+    Box::pin(async move {
+        let mandate = asked.mandate()?;
+        Ok(answer::rendered(tenant::quotas(get_tenant_quotas(&asked.app.vault, &mandate).await?)))
+    })
 }

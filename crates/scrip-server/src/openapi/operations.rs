@@ -17,7 +17,9 @@ pub(super) fn describe(operation: Operation) -> Option<Description> {
         | Operation::SetTenantQuotas
         | Operation::ImportApiKey
         | Operation::ExpireToken
-        | Operation::ExpireTokenIntent => {
+        | Operation::ExpireTokenIntent
+        | Operation::ConvertTokenIntent
+        | Operation::DetokenizeTokenIntent => {
             return None;
         }
         Operation::CreateToken => token::create(),

@@ -207,12 +207,13 @@ enum Sure {
 async fn delete(operator: &Operator, tenant: &str, sure: Sure) -> anyhow::Result<Said> {
     // One whose policy was altered has no name that could be believed, but an id.
     let altered = TenantId::parse(tenant).filter(|it| operator.is_altered(*it));
-    let (id, what) = match altered {
-        Some(id) => (id, "whose policy was altered".to_owned()),
+    let (id, what, quotas) = match altered {
+        Some(id) => (id, "whose policy was altered".to_owned(), None),
         None => {
             let it = operator.tenant(tenant)?;
             let count = it.applications.len();
-            (it.id, format!("({}) with {count} applications", it.name.as_str()))
+            let what = format!("({}) with {count} applications", it.name.as_str());
+            (it.id, what, Some(it.quotas))
         }
     };
     if sure == Sure::No {
@@ -221,7 +222,7 @@ async fn delete(operator: &Operator, tenant: &str, sure: Sure) -> anyhow::Result
              Say --yes if that is meant"
         );
     }
-    delete_tenant_by_id(&operator.vault, id).await.map_err(explain)?;
+    delete_tenant_by_id(&operator.vault, id, quotas).await.map_err(explain)?;
     let text = format!(
         "deleted tenant {id}: its keys are destroyed, so none of its tokens opens. A running \
          server removes what is left of them"

@@ -109,6 +109,7 @@ impl Server {
             bins: Arc::default(),
             clock: Arc::<MovedClock>::clone(&clock),
             chance: scrip_seal::fill_random,
+            audit: Arc::default(),
         };
         let (app, listener) = runtime.block_on(async {
             found_vault(&vault, &*root).await.unwrap();
@@ -127,6 +128,10 @@ impl Server {
 
     pub(crate) fn database(&self) -> std::path::PathBuf {
         self.folder.path().join("scrip.db")
+    }
+
+    pub(crate) fn access_log(&self) -> std::path::PathBuf {
+        self.folder.path().join("access.db")
     }
 
     pub(crate) fn tenant(&self, settings: Settings) -> Keys {

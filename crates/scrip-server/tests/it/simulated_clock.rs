@@ -139,6 +139,7 @@ async fn open(file: &Path, machine: &Arc<Mutex<Machine>>) -> Vault {
         clock: Arc::new(clock),
         chance: scrip_seal::fill_random,
         bins: Arc::default(),
+        audit: Arc::default(),
     }
 }
 

@@ -5,11 +5,15 @@ use std::{fs, io::Write, path::Path, sync::Arc, time::Duration};
 use scrip_core::{
     Vault,
     access_session::{AccessSessionId, AccessSessionRecord},
-    audit::AuditRecord,
+    audit::{
+        AuditRecord,
+        chain::{Chain, Log, LogRecord, PruneChain},
+        trail::Access,
+    },
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
-    directory::{Directory, DirectoryRecords},
+    directory::{Directory, DirectoryRecords, SystemKeys},
     error::Error,
-    id::{TokenId, TokenIntentId},
+    id::{TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     policy::{PolicyRecords, Signed},
     store::{
@@ -19,7 +23,7 @@ use scrip_core::{
     time::Timestamp,
     token_intent::StoredTokenIntent,
 };
-use scrip_seal::{EpochKeys, RootKey, Sealed};
+use scrip_seal::{EpochKeys, RootKey};
 use scrip_server::{app::App, clock::SystemClock, limiter::Limiter, serve::serve};
 use scrip_store::SqliteStore;
 use serde_json::{Value, json};
@@ -37,6 +41,8 @@ pub(crate) enum Fault {
     Early,
     /// Commits the effect without the answer to its idempotency key; late, as above.
     Forgetful,
+    /// Shows what it reads before that is recorded.
+    Unseen,
 }
 
 impl Fault {
@@ -45,11 +51,12 @@ impl Fault {
             Self::Late => "late",
             Self::Early => "early",
             Self::Forgetful => "forgetful",
+            Self::Unseen => "unseen",
         }
     }
 
     pub(crate) fn parse(name: &str) -> Self {
-        let all = [Self::Late, Self::Early, Self::Forgetful];
+        let all = [Self::Late, Self::Early, Self::Forgetful, Self::Unseen];
         all.into_iter().find(|it| it.name() == name).expect("a known fault")
     }
 }
@@ -66,6 +73,7 @@ pub(crate) fn run(fault: Fault, data: &Path) {
             bins: Arc::default(),
             clock: Arc::new(SystemClock),
             chance: scrip_seal::fill_random,
+            audit: Arc::default(),
         };
         let directory = Directory::load(&*vault.store, &source, None).await;
         let directory = directory.expect("the keys open");
@@ -87,14 +95,15 @@ struct Faulty {
 }
 
 impl Store for Faulty {
-    /// Only what makes tokens is faulty.
+    /// What makes tokens is faulty, or what records reads is.
     fn write_tokens(&self, inquiry: Inquiry, mut batch: TokenBatch) -> StoreFuture<'_, Batched> {
         let inner = Arc::clone(&self.inner);
-        if !batch.writes.iter().all(|it| matches!(it, TokenWrite::Insert(_))) {
+        let inserts = batch.writes.iter().all(|it| matches!(it, TokenWrite::Insert(_)));
+        if !inserts || self.fault == Fault::Unseen {
             return self.inner.write_tokens(inquiry, batch);
         }
         match self.fault {
-            Fault::Late => (),
+            Fault::Late | Fault::Unseen => (),
             Fault::Forgetful => batch.render = None,
             Fault::Early => {
                 let claimed = batch.writes.iter().map(|_| Outcome::New).collect();
@@ -195,8 +204,39 @@ impl Store for Faulty {
         self.inner.load_directory()
     }
 
-    fn insert_pepper(&self, pepper: Sealed) -> StoreFuture<'_, ()> {
-        self.inner.insert_pepper(pepper)
+    fn insert_system_keys(&self, keys: SystemKeys) -> StoreFuture<'_, ()> {
+        self.inner.insert_system_keys(keys)
+    }
+
+    fn record_access(&self, access: Access) -> StoreFuture<'_, ()> {
+        if self.fault != Fault::Unseen {
+            return self.inner.record_access(access);
+        }
+        let inner = Arc::clone(&self.inner);
+        Box::pin(async move {
+            drop(tokio::spawn(async move {
+                sleep(GAP).await;
+                drop(inner.record_access(access).await);
+            }));
+            Ok(())
+        })
+    }
+
+    fn list_chains(&self, log: Log) -> StoreFuture<'_, Vec<Chain>> {
+        self.inner.list_chains(log)
+    }
+
+    fn list_records(
+        &self,
+        of: (Log, TenantId),
+        after: i64,
+        records_max: usize,
+    ) -> StoreFuture<'_, Vec<LogRecord>> {
+        self.inner.list_records(of, after, records_max)
+    }
+
+    fn prune_chain(&self, prune: PruneChain) -> StoreFuture<'_, usize> {
+        self.inner.prune_chain(prune)
     }
 
     fn directory_version(&self) -> StoreFuture<'_, i64> {

@@ -1,7 +1,7 @@
 //! Writes of tokens, one after the other. Whoever calls takes them back when one is refused.
 
 use scrip_core::{
-    audit::AuditRecord,
+    audit::{AuditRecord, Operation},
     id::{TenantId, TokenId, TokenIntentId},
     store::{
         Batched, Changed, CvcChange, Deduplicate, InsertToken, Obstacle, Outcome, StoreError,
@@ -61,7 +61,8 @@ impl State {
         intent: Option<TokenIntentId>,
         audit: &AuditRecord,
     ) -> bool {
-        intent.is_none_or(|it| self.end_intent(tenant, it, audit) == Changed::Done)
+        let converted = (&audit.also(Operation::ConvertTokenIntent), "converted");
+        intent.is_none_or(|it| self.end_intent(tenant, it, converted) == Changed::Done)
     }
 
     fn insert(&mut self, tenant: TenantId, insert: InsertToken) -> Attempt {
@@ -83,14 +84,15 @@ impl State {
             None => {
                 let expired = |it: &Row| it.tenant == tenant && it.token.record.id == id;
                 if let Some(at) = self.tokens.iter().position(expired) {
-                    self.expire(at, now);
+                    self.expire(at, &audit.by_vault(Operation::ExpireToken));
                 }
                 let number = self.next_number();
                 self.tokens.push(Row { number, tenant, token });
                 (Outcome::New, id)
             }
         };
-        self.audit.push((tenant, audit.operation));
+        let word = if outcome == Outcome::New { "created" } else { "deduplicated" };
+        self.record(tenant, &audit, id.as_str(), word);
         Ok((outcome, id))
     }
 
@@ -99,9 +101,9 @@ impl State {
         if !self.convert(tenant, intent, &audit) {
             return Err(Obstacle::IntentGone);
         }
-        let id = token.id.clone();
-        let found = self.duplicate(tenant, &token, deduplicate, (Some(&id), audit.at));
-        let at = self.live(tenant, &id, audit.at);
+        let own_id = token.id.clone();
+        let found = self.duplicate(tenant, &token, deduplicate, (Some(&own_id), audit.at));
+        let at = self.live(tenant, &own_id, audit.at);
         let row = at.and_then(|it| self.tokens.get_mut(it));
         let Some(row) = row.filter(|it| it.token.record.revision + 1 == token.revision) else {
             return Err(Obstacle::Stale);
@@ -121,10 +123,18 @@ impl State {
                     CvcChange::Remove => row.token.cvc = None,
                     CvcChange::Replace(cvc) => row.token.cvc = Some(cvc),
                 }
-                (Outcome::Updated, id)
+                (Outcome::Updated, own_id.clone())
             }
         };
-        self.audit.push((tenant, audit.operation));
+        match outcome {
+            Outcome::New | Outcome::Updated => {
+                self.record(tenant, &audit, own_id.as_str(), "updated")
+            }
+            Outcome::Existing(_) => {
+                self.record(tenant, &audit, own_id.as_str(), "deduplicated");
+                self.record(tenant, &audit, id.as_str(), "deduplicated");
+            }
+        }
         Ok((outcome, id))
     }
 }

@@ -28,13 +28,13 @@ impl State {
         &mut self,
         tenant: TenantId,
         id: TokenIntentId,
-        audit: &AuditRecord,
+        (audit, word): (&AuditRecord, &'static str),
     ) -> Changed {
         if self.find_intent(tenant, id, audit.at).is_none() {
             return Changed::Stale;
         }
         self.intents.retain(|(of, it)| *of != tenant || it.record.id != id);
-        self.audit.push((tenant, audit.operation));
+        self.record(tenant, audit, &id.to_string(), word);
         Changed::Done
     }
 }

@@ -16,9 +16,11 @@ impl State {
             ("api_keys", count(api_keys)),
             ("access_sessions", count(self.sessions.len())),
             ("tokens", count(self.tokens.len())),
+            ("token_intents", count(self.intents.len())),
             ("verification_codes", count(self.cvcs())),
             ("remembered_answers", count(self.answers.len())),
             ("audit_records", count(self.audit.len())),
+            ("access_records", count(self.access.len())),
         ];
         StoreStatus { engine: "memory", counts, ..StoreStatus::default() }
     }

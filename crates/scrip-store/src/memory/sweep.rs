@@ -1,10 +1,6 @@
 //! What leaves because its time is over: all of it at once.
 
-use scrip_core::{
-    audit::{AuditRecord, Operation},
-    time::Timestamp,
-    token_intent::StoredTokenIntent,
-};
+use scrip_core::{audit::AuditRecord, time::Timestamp, token_intent::StoredTokenIntent};
 
 use crate::memory::State;
 
@@ -12,18 +8,18 @@ impl State {
     pub(super) fn sweep_tokens(&mut self, ended: Timestamp, audit: &AuditRecord) -> usize {
         let mut swept = 0;
         while let Some(at) = self.tokens.iter().position(|it| !it.token.record.is_live(ended)) {
-            self.expire(at, audit.at);
+            self.expire(at, audit);
             swept += 1;
         }
         swept
     }
 
     /// However an expired token goes, it leaves a record.
-    pub(super) fn expire(&mut self, at: usize, now: Timestamp) {
-        let audit = AuditRecord::of_vault(Operation::ExpireToken, now);
-        if let Some(tenant) = self.tokens.get(at).map(|it| it.tenant) {
+    pub(super) fn expire(&mut self, at: usize, audit: &AuditRecord) {
+        let found = self.tokens.get(at).map(|it| (it.tenant, it.token.record.id.clone()));
+        if let Some((tenant, id)) = found {
             self.remove(at);
-            self.audit.push((tenant, audit.operation));
+            self.record(tenant, audit, id.as_str(), "expired");
         }
     }
 
@@ -32,7 +28,9 @@ impl State {
         let (live, expired) = std::mem::take(&mut self.intents).into_iter().partition(is_live);
         self.intents = live;
         let expired: Vec<_> = expired;
-        self.audit.extend(expired.iter().map(|(tenant, _)| (*tenant, audit.operation)));
+        for (tenant, it) in &expired {
+            self.record(*tenant, audit, &it.record.id.to_string(), "expired");
+        }
         expired.len()
     }
 

@@ -1,10 +1,8 @@
-//! Remembered answers and audit records: what commits beside an effect.
+//! Remembered answers: what commits beside an effect.
 
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use scrip_core::{
     answer::AnswerRecord,
-    audit::AuditRecord,
-    caller::Actor,
     container::Containers,
     id::{TenantId, TokenId},
     store::{AskedAnswer, Beside, StoreError, StoredAnswer, StoredPart},
@@ -13,6 +11,7 @@ use scrip_core::{
 use scrip_seal::Sealed;
 
 use crate::sqlite::{
+    audit::insert_audit,
     fault,
     tokens::{execute, is_taken},
 };
@@ -154,38 +153,4 @@ pub(super) fn forget_answers(
     let mut statement = connection.prepare_cached(FORGET_ANSWERS).map_err(fault)?;
     let parameters = named_params! { ":at_once": FORGOTTEN_AT_ONCE, ":before": before.unix_ms };
     statement.execute(parameters).map_err(fault)
-}
-
-const INSERT_AUDIT: &str = "
--- insert_audit
-INSERT INTO audit (tenant, at, actor, operation, entity, outcome, trace, address)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-
-pub(super) fn insert_audit(
-    connection: &Connection,
-    tenant: TenantId,
-    audit: &AuditRecord,
-    entity: &str,
-    outcome: &'static str,
-) -> Result<(), StoreError> {
-    let actor = match &audit.actor {
-        Actor::Application(id) => Some(id.0.as_bytes()),
-        Actor::Operator | Actor::Vault => None,
-    };
-    connection
-        .prepare_cached(INSERT_AUDIT)
-        .and_then(|mut it| {
-            it.execute(params![
-                tenant.0.as_bytes(),
-                audit.at.unix_ms,
-                actor,
-                audit.operation.as_str(),
-                entity,
-                outcome,
-                &*audit.trace,
-                audit.address.to_string(),
-            ])
-        })
-        .map(drop)
-        .map_err(fault)
 }

@@ -11,7 +11,8 @@ use scrip_core::{
 };
 
 use crate::sqlite::{
-    answers::{insert_answer, insert_audit},
+    answers::insert_answer,
+    audit::insert_audit,
     filed::{file, refile},
     intents,
     tokens::{
@@ -74,7 +75,7 @@ fn insert_token(
         insert_audit(connection, tenant, &audit, found.record.id.as_str(), "deduplicated")?;
         return Ok(Ok((Outcome::Existing(Box::new(found)), seq)));
     }
-    let Some(seq) = insert_row(connection, tenant, &record, now)? else {
+    let Some(seq) = insert_row(connection, tenant, &record, &audit)? else {
         return Ok(Err(Obstacle::IdTaken));
     };
     insert_cvc(connection, seq, cvc.as_ref())?;
@@ -103,6 +104,8 @@ fn update_token(
             return Ok(Err(Obstacle::Duplicate(Box::new(found))));
         }
         insert_audit(connection, tenant, &audit, own_id, "deduplicated")?;
+        // The answer shows the other one.
+        insert_audit(connection, tenant, &audit, found.record.id.as_str(), "deduplicated")?;
         return Ok(Ok((Outcome::Existing(Box::new(found)), found_seq)));
     }
     update_row(connection, seq, &token)?;

@@ -12,15 +12,35 @@ use scrip_core::store::StoreError;
 
 use crate::sqlite::{Pages, fault};
 
-/// One for each schema version, in order. A released one never changes.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0003.sql")];
+/// What kind of database a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Vault,
+    Access,
+}
+
+impl Kind {
+    /// One for each schema version, in order. A released one never changes. The two kinds have the
+    /// same versions: a backup has both, and says one.
+    fn migrations(self) -> &'static [&'static str] {
+        match self {
+            Self::Vault => &[include_str!("migrations/0003.sql")],
+            Self::Access => &[include_str!("migrations/access-0003.sql")],
+        }
+    }
+
+    /// Marks the file as ours: "scrp" and "scra".
+    fn application_id(self) -> i32 {
+        match self {
+            Self::Vault => 0x7363_7270,
+            Self::Access => 0x7363_7261,
+        }
+    }
+}
 
 /// The version before the first migration. Files of it, and of those before, were never released:
 /// their policy has no macs, or their tokens are bound to less than now.
 const BEFORE_FIRST: usize = 2;
-
-/// Marks the file as ours: "scrp".
-const APPLICATION_ID: i32 = 0x7363_7270;
 
 /// `synchronous = FULL` makes a commit durable. The log is checkpointed by a thread of its own and
 /// not shortened: overwriting it is many times cheaper than appending to it. Only what it grew
@@ -46,18 +66,18 @@ pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Statements kept prepared by each connection: more than the engine has.
 const STATEMENTS_MAX: usize = 64;
 
-pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
+pub(super) fn open_writer(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
     create_private(path)?;
     let mut connection = open(path)?;
     connection.execute_batch("PRAGMA cache_size = -16384;").map_err(fault)?;
-    migrate(&mut connection)?;
+    migrate(&mut connection, kind)?;
     Ok(connection)
 }
 
 /// Beside a server that has the file open already, and has brought its schema up to date.
-pub(super) fn open_writer_beside(path: &Path) -> Result<Connection, StoreError> {
+pub(super) fn open_writer_beside(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
     let connection = open(path)?;
-    if schema_version(&connection)? != MIGRATIONS.len().saturating_add(BEFORE_FIRST) {
+    if schema_version(&connection)? != kind.migrations().len().saturating_add(BEFORE_FIRST) {
         return Err(StoreError::Corrupt("the server has another version of this program"));
     }
     Ok(connection)
@@ -140,7 +160,7 @@ pub(super) fn lock(path: &Path, patience: Duration) -> Result<Option<File>, Stor
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// How many migrations are behind a database that we can use; refuses any other.
-fn migrated(connection: &Connection) -> Result<usize, StoreError> {
+fn migrated(connection: &Connection, kind: Kind) -> Result<usize, StoreError> {
     let version = schema_version(connection)?;
     let application: i32 =
         connection.query_row("PRAGMA application_id", [], |row| row.get(0)).map_err(fault)?;
@@ -149,7 +169,7 @@ fn migrated(connection: &Connection) -> Result<usize, StoreError> {
         .map_err(fault)?;
     // A database of somebody else need not have a version, but it has something in it.
     let is_new = version == 0 && application == 0 && tables == 0;
-    if !is_new && application != APPLICATION_ID {
+    if !is_new && application != kind.application_id() {
         return Err(StoreError::Corrupt("the database file is not one of ours"));
     }
     if !is_new && version <= BEFORE_FIRST {
@@ -158,7 +178,7 @@ fn migrated(connection: &Connection) -> Result<usize, StoreError> {
         ));
     }
     let done = version.saturating_sub(BEFORE_FIRST);
-    if done > MIGRATIONS.len() {
+    if done > kind.migrations().len() {
         return Err(StoreError::Corrupt(
             "the database was written by a newer version of this program; use that one",
         ));
@@ -175,19 +195,20 @@ fn migrated(connection: &Connection) -> Result<usize, StoreError> {
 
 /// Whether a database, which has to be one of ours and not newer than this program, is as new.
 pub(super) fn is_current(connection: &Connection) -> Result<bool, StoreError> {
-    match migrated(connection)? {
+    match migrated(connection, Kind::Vault)? {
         0 => Err(StoreError::Corrupt("the database is empty")),
-        done => Ok(done == MIGRATIONS.len()),
+        done => Ok(done == Kind::Vault.migrations().len()),
     }
 }
 
-pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
-    let done = migrated(connection)?;
-    for (step, sql) in MIGRATIONS.iter().enumerate().skip(done) {
+pub(super) fn migrate(connection: &mut Connection, kind: Kind) -> Result<(), StoreError> {
+    let done = migrated(connection, kind)?;
+    let application_id = kind.application_id();
+    for (step, sql) in kind.migrations().iter().enumerate().skip(done) {
         let transaction = connection.transaction().map_err(fault)?;
         let after = BEFORE_FIRST.saturating_add(step).saturating_add(1);
         let mark =
-            format!("PRAGMA user_version = {after}; PRAGMA application_id = {APPLICATION_ID};");
+            format!("PRAGMA user_version = {after}; PRAGMA application_id = {application_id};");
         transaction.execute_batch(sql).map_err(fault)?;
         transaction.execute_batch(&mark).map_err(fault)?;
         transaction.commit().map_err(fault)?;

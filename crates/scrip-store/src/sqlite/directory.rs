@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 use scrip_core::{
     access::AccessPolicy,
     application::{ApiKeyRecord, ApplicationRecord, Name},
-    directory::DirectoryRecords,
+    directory::{DirectoryRecords, SystemKeys},
     id::{ApiKeyId, ApplicationId, TenantId},
     permission::ApplicationKind,
     policy::{Alteration, PolicyRecords, PolicySeal, Signed, Stamp},
@@ -26,17 +26,24 @@ pub(super) const APART: [u8; 1024] = [0; 1024];
 /// In one transaction: rows from before and after a change would not be one policy.
 pub(super) fn load_directory(connection: &Connection) -> Result<DirectoryRecords, StoreError> {
     let transaction = connection.unchecked_transaction().map_err(fault)?;
-    let pepper = find_pepper(&transaction)?;
+    let system_keys = find_system_keys(&transaction)?;
     let version = directory_version(&transaction)?;
     let mut unreadable = Vec::new();
     let tenants = load_policies(&transaction, None, &mut unreadable)?;
-    Ok(DirectoryRecords { version, pepper, tenants, unreadable })
+    Ok(DirectoryRecords { version, system_keys, tenants, unreadable })
 }
 
-pub(super) fn find_pepper(connection: &Connection) -> Result<Option<Sealed>, StoreError> {
-    let sql = "-- find_pepper\nSELECT wrapped FROM system_keys WHERE name = 'pepper'";
-    let found = connection.query_row(sql, [], |row| row.get(0)).optional().map_err(fault)?;
-    Ok(found.map(Sealed::from_stored))
+pub(super) fn find_system_keys(connection: &Connection) -> Result<Option<SystemKeys>, StoreError> {
+    let find = |name: &str| {
+        let sql = "-- find_system_key\nSELECT wrapped FROM system_keys WHERE name = ?1";
+        let found = connection.query_row(sql, [name], |row| row.get(0)).optional();
+        Ok(found.map_err(fault)?.map(Sealed::from_stored))
+    };
+    match (find("pepper")?, find("audit")?) {
+        (Some(pepper), Some(audit_key)) => Ok(Some(SystemKeys { pepper, audit_key })),
+        (None, None) => Ok(None),
+        (_, _) => Err(StoreError::Corrupt("one of the vault's own keys is missing")),
+    }
 }
 
 pub(super) fn directory_version(connection: &Connection) -> Result<i64, StoreError> {

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
 use scrip_core::{
-    audit::AuditRecord,
+    audit::{AuditRecord, Operation},
     cvc::CvcRecord,
     id::{ApplicationId, TenantId, TokenIntentId},
     store::{Beside, Changed, StoreError},
@@ -13,7 +13,8 @@ use scrip_core::{
 use scrip_seal::{Fingerprint, Sealed};
 
 use crate::sqlite::{
-    answers::{insert_audit, insert_beside},
+    answers::insert_beside,
+    audit::insert_audit,
     fault,
     row::uuid,
     tokens::{check_tenant, execute},
@@ -116,7 +117,7 @@ pub(super) fn convert(
     id: TokenIntentId,
     audit: &AuditRecord,
 ) -> Result<Changed, StoreError> {
-    end(connection, tenant, id, (audit, "converted"))
+    end(connection, tenant, id, (&audit.also(Operation::ConvertTokenIntent), "converted"))
 }
 
 fn end(

@@ -6,6 +6,7 @@ use scrip_core::{
     application::{ApiKeyRecord, ApplicationRecord},
     audit::AuditRecord,
     caller::TenantDeletion,
+    directory::SystemKeys,
     error::Error,
     id::TenantId,
     policy::{PolicyRecords, PolicySeal, PolicyWrite, Signed, Stamp},
@@ -13,18 +14,25 @@ use scrip_core::{
     tenant::TenantRecord,
     time::Timestamp,
 };
-use scrip_seal::{Sealed, WrappedTenantKeys};
+use scrip_seal::WrappedTenantKeys;
 
 use crate::sqlite::{
-    answers::{insert_audit, insert_beside},
+    answers::insert_beside,
+    audit::{insert_audit, insert_last_audit},
     connection::overwriting,
     directory::{APART, load_policy},
     fault,
 };
 
-pub(super) fn insert_pepper(connection: &Connection, pepper: &Sealed) -> Result<(), StoreError> {
-    let sql = "-- insert_pepper\nINSERT INTO system_keys (name, wrapped) VALUES ('pepper', ?)";
-    connection.execute(sql, [pepper.as_bytes()]).map(drop).map_err(fault)
+pub(super) fn insert_system_keys(
+    connection: &Connection,
+    keys: &SystemKeys,
+) -> Result<(), StoreError> {
+    let sql = "
+-- insert_system_keys
+INSERT INTO system_keys (name, wrapped) VALUES ('pepper', ?1), ('audit', ?2)";
+    let parameters = [keys.pepper.as_bytes(), keys.audit_key.as_bytes()];
+    connection.execute(sql, parameters).map(drop).map_err(fault)
 }
 
 fn raise_version(connection: &Connection) -> Result<(), StoreError> {
@@ -248,7 +256,7 @@ pub(super) fn delete_tenant(
 INSERT INTO deleted_tenants (id, deleted_at) VALUES (?, ?)";
     connection.execute(sql, (tenant.0.as_bytes(), audit.at.unix_ms)).map_err(fault)?;
     raise_version(connection)?;
-    insert_audit(connection, tenant, audit, &tenant.to_string(), "done")?;
+    insert_last_audit(connection, tenant, audit, deletion.retention_seconds())?;
     Ok(Ok(Changed::Done))
 }
 

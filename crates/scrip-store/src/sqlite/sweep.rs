@@ -11,7 +11,7 @@ use scrip_core::{
 };
 
 use crate::sqlite::{
-    answers::insert_audit,
+    audit::insert_audit,
     connection::overwriting,
     fault,
     row::{token_columns, uuid},
@@ -67,9 +67,9 @@ pub(super) fn expire(
     connection: &Connection,
     tenant: TenantId,
     (seq, record): (i64, &TokenRecord),
-    now: Timestamp,
+    audit: &AuditRecord,
 ) -> Result<(), StoreError> {
-    let audit = AuditRecord::of_vault(Operation::ExpireToken, now);
+    let audit = audit.by_vault(Operation::ExpireToken);
     remove(connection, tenant, seq, record)?;
     insert_audit(connection, tenant, &audit, record.id.as_str(), "expired")
 }

@@ -20,7 +20,7 @@ pub(super) fn note_time(connection: &Connection, time: KnownTime) -> Result<(), 
 const KNOWN_TIME: &str = "
 -- known_time
 SELECT now, earliest FROM clock_state
-UNION ALL SELECT at, at FROM (SELECT at FROM audit ORDER BY seq DESC LIMIT 1)
+UNION ALL SELECT at, at FROM (SELECT max(at) AS at FROM audit_heads) WHERE at IS NOT NULL
 LIMIT 1";
 
 pub(super) fn known_time(connection: &Connection) -> Result<Option<KnownTime>, StoreError> {

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, ErrorCode, Params, named_params, params};
 use scrip_core::{
+    audit::AuditRecord,
     container::Container,
     cvc::CvcRecord,
     id::{TenantId, TokenId},
@@ -11,7 +12,7 @@ use scrip_core::{
 };
 
 use crate::sqlite::{
-    answers::insert_audit,
+    audit::insert_audit,
     fault,
     filed::{facet_bytes, unfile},
     row::{index_bytes, stored_token, token_columns},
@@ -123,7 +124,7 @@ pub(super) fn insert_row(
     connection: &Connection,
     tenant: TenantId,
     token: &TokenRecord,
-    now: Timestamp,
+    audit: &AuditRecord,
 ) -> Result<Option<i64>, StoreError> {
     let insert = || {
         // By position: this is the hot one, and every name would be looked up.
@@ -149,8 +150,8 @@ pub(super) fn insert_row(
     // Whatever has the id, live or not.
     let found = find_token(connection, tenant, &token.id, Timestamp { unix_ms: i64::MIN })?;
     match found {
-        Some((seq, found)) if !found.record.is_live(now) => {
-            expire(connection, tenant, (seq, &found.record), now)?;
+        Some((seq, found)) if !found.record.is_live(audit.at) => {
+            expire(connection, tenant, (seq, &found.record), audit)?;
         }
         Some(_) | None => return Ok(None),
     }

@@ -24,12 +24,17 @@ const QUEUE_MAX: usize = 4096;
 /// Enough to spread the cost of a sync; few enough that no one waits long for the others.
 const BATCH_MAX: usize = 256;
 
-type Work = Box<dyn FnOnce(&Connection) -> Worked + Send>;
+pub(super) type Work = Box<dyn FnOnce(&Connection) -> Worked + Send>;
 
 /// What became of a piece of work, and how to say so after the commit.
-struct Worked {
-    keep: bool,
-    tell: Box<dyn FnOnce(Result<(), StoreError>) + Send>,
+pub(super) struct Worked {
+    pub(super) keep: bool,
+    pub(super) tell: Box<dyn FnOnce(Result<(), StoreError>) + Send>,
+}
+
+/// What whoever waits is told when nobody will come to it any more.
+pub(super) fn stopped() -> StoreError {
+    StoreError::Unavailable("the writer has stopped".into())
 }
 
 #[derive(Debug)]
@@ -79,7 +84,6 @@ impl Writer {
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
         keeps: fn(&T) -> bool,
     ) -> Result<T, StoreError> {
-        let stopped = || StoreError::Unavailable("the writer has stopped".into());
         let (reply, answer) = oneshot::channel();
         let work: Work = Box::new(move |connection| {
             let outcome = work(connection);
@@ -88,12 +92,17 @@ impl Writer {
             let tell = move |commit: Result<(), StoreError>| drop(reply.send(commit.and(outcome)));
             Worked { keep, tell: Box::new(tell) }
         });
+        self.submit(work)?;
+        answer.await.map_err(|_| stopped())?
+    }
+
+    /// For the next commit.
+    pub(super) fn submit(&self, work: Work) -> Result<(), StoreError> {
         let queue = self.queue.as_ref().ok_or_else(stopped)?;
         queue.try_send(work).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => StoreError::Busy,
             mpsc::error::TrySendError::Closed(_) => stopped(),
-        })?;
-        answer.await.map_err(|_| stopped())?
+        })
     }
 
     /// Whether a write would be taken now.

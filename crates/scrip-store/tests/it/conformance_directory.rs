@@ -6,6 +6,7 @@ use scrip_core::{
     access::AccessPolicy,
     application::{ApiKeyText, Name},
     caller::{Mandate, Needs},
+    directory::SystemKeys,
     error::Error,
     id::{ApiKeyId, ApplicationId},
     operations::{
@@ -28,7 +29,7 @@ use crate::world::{TOKENS, World, plain, ruled};
 on_both_engines! {
     World;
     the_directory_comes_back_whole
-    there_is_one_pepper
+    there_is_one_key_of_each_kind
     every_change_raises_the_version
     what_is_not_there_cannot_be_changed
     a_key_belongs_to_one_application
@@ -98,11 +99,12 @@ async fn the_directory_comes_back_whole(world: World) {
     assert!(after.modified.is_some());
 }
 
-async fn there_is_one_pepper(world: World) {
+async fn there_is_one_key_of_each_kind(world: World) {
     let store = &world.vault.store;
-    let before = store.load_directory().await.unwrap().pepper;
-    assert!(store.insert_pepper(Sealed::from_stored(vec![9; 40])).await.is_err());
-    assert_eq!(store.load_directory().await.unwrap().pepper, before);
+    let before = store.load_directory().await.unwrap().system_keys;
+    let [pepper, audit_key] = [8, 9].map(|it| Sealed::from_stored(vec![it; 40]));
+    assert!(store.insert_system_keys(SystemKeys { pepper, audit_key }).await.is_err());
+    assert_eq!(store.load_directory().await.unwrap().system_keys, before);
 }
 
 async fn every_change_raises_the_version(world: World) {
@@ -224,6 +226,7 @@ async fn a_change_needs_a_policy_that_is_whole(world: World) {
         created: other.created,
         modified: None,
         keys: Arc::clone(&tenant.keys),
+        audit_key: Arc::clone(&other.audit_key),
         applications: std::collections::BTreeMap::new(),
         seal: other.seal,
     };

@@ -197,7 +197,8 @@ impl Desk {
     pub(crate) async fn sweep(&self, ended: Timestamp) -> usize {
         let mut swept = 0;
         loop {
-            let audit = AuditRecord::of_vault(Operation::ExpireToken, self.now());
+            let audit = self.world.vault.audit.of_vault(Operation::ExpireToken, self.now());
+            let audit = audit.unwrap();
             match self.store().sweep_tokens(ended, audit).await.unwrap() {
                 0 => return swept,
                 some => swept += some,

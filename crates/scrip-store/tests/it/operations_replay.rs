@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use scrip_core::{
     answer::{Remember, Rendered, Replay, Replayed, Sight, Span},
+    audit::Operation,
     caller::Caller,
     error::{Error, Refusal},
     operations::{
@@ -48,14 +49,14 @@ fn render(written: &Written) -> Rendered {
 }
 
 async fn claim(world: &World, caller: &Caller) -> Claim {
-    match claim_answer(&world.vault, caller, KEY).await.unwrap() {
+    match claim_answer(&world.vault, caller, Operation::CreateToken, KEY).await.unwrap() {
         Turn::Proceed(claim) => claim,
         Turn::Replay(replay) => panic!("{replay:?}"),
     }
 }
 
 async fn replay(world: &World, caller: &Caller) -> Result<Replay, Error> {
-    match claim_answer(&world.vault, caller, KEY).await? {
+    match claim_answer(&world.vault, caller, Operation::CreateToken, KEY).await? {
         Turn::Replay(replay) => Ok(replay),
         Turn::Proceed(_) => panic!("nothing is remembered"),
     }
@@ -83,7 +84,7 @@ async fn open(world: &World, settings: Settings) -> (Arc<Tenant>, Caller) {
 async fn a_replay_equals_the_first_answer_without_the_code(world: World) {
     let (_, caller) = open(&world, Settings::default()).await;
     let held = claim(&world, &caller).await;
-    let second = claim_answer(&world.vault, &caller, KEY).await;
+    let second = claim_answer(&world.vault, &caller, Operation::CreateToken, KEY).await;
     assert!(matches!(second, Err(Error::Conflict { .. })), "{second:?}");
     drop(held);
 

@@ -169,7 +169,7 @@ const ALTERED: &[Altered] = &[
 ];
 
 /// Without it nobody at all can be known, so nothing is loaded.
-const OF_THE_PEPPER: &[Altered] = &[
+const OF_THE_VAULT: &[Altered] = &[
     ("system_keys", "name", &["'other'", "''", "'PEPPER'"]),
     (
         "system_keys",
@@ -215,19 +215,21 @@ async fn no_column_of_policy_is_forgotten_here() {
     };
     for table in TABLES {
         let actual = of(&format!("SELECT name FROM pragma_table_info('{table}')"));
-        let tested = [ALTERED, APART, OF_THE_PEPPER, HARMLESS].concat();
+        let tested = [ALTERED, APART, OF_THE_VAULT, HARMLESS].concat();
         let tested = tested.iter().map(|(table, column, _)| (*table, *column));
         let tested = tested.chain(FIXED.iter().copied());
         let tested = tested.chain(policy_sessions::columns().map(|it| ("access_sessions", it)));
         let tested = tested.filter(|(it, _)| it == table).map(|(_, column)| column.to_owned());
         assert_eq!(tested.collect::<BTreeSet<_>>(), actual, "{table}");
     }
-    // Everything else is about tokens; their tests are in `sqlite_altered`. A clock that was altered is
+    // Everything else is about tokens and the trail; their tests are in `sqlite_altered` and `trail`. A clock that was altered is
     // the latest that the next start knows of: it hides tokens, and opens nothing.
     let others = [
         "answer_data",
         "answers",
         "audit",
+        "audit_checkpoints",
+        "audit_heads",
         "clock_state",
         "cvcs",
         "deleted_tenants",
@@ -343,12 +345,18 @@ async fn a_column_of_another_type_is_noticed() {
 }
 
 #[tokio::test]
-async fn without_the_pepper_nothing_is_loaded() {
+async fn without_the_vaults_own_keys_nothing_is_loaded() {
     let scene = Scene::open().await;
     let rows = scene.rows();
-    let mut all = each(OF_THE_PEPPER);
-    all.push("DELETE FROM system_keys".to_owned());
-    for sql in all {
+    let mut all = each(OF_THE_VAULT);
+    all.push("DELETE FROM system_keys WHERE TRUE".to_owned());
+    let of = |name: &str| {
+        let of_one = format!("WHERE name = '{name}'");
+        all.iter().map(|it| it.replace("WHERE TRUE", &of_one)).collect::<Vec<_>>()
+    };
+    let swapped = "UPDATE system_keys SET wrapped =
+        (SELECT wrapped FROM system_keys AS it WHERE it.name <> system_keys.name)";
+    for sql in of("pepper").into_iter().chain(of("audit")).chain([swapped.to_owned()]) {
         assert!(scene.write(&sql), "{sql}");
         for before in [None, Some(&scene.before)] {
             assert!(scene.world.reload(before).await.is_err(), "{sql}");

@@ -118,7 +118,7 @@ async fn a_reopened_file_has_everything() {
     assert_eq!(desk.find("one").await, Some(bare(revised(&record("one")))));
     assert!(matches!(desk.claim([1; 32]).await, Claimed::Answered(_)));
     let after = desk.store().load_directory().await.unwrap();
-    assert_eq!((after.pepper, after.tenants), (directory.pepper, directory.tenants));
+    assert_eq!((after.system_keys, after.tenants), (directory.system_keys, directory.tenants));
 }
 
 #[track_caller]

@@ -165,8 +165,9 @@ async fn what_was_deleted_or_left_out_is_not_in_the_bytes() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "a copy is one file");
 }
 
-const WRITE: &str = "INSERT INTO audit (tenant, at, operation, entity, outcome, trace, address)
-    VALUES (x'00', 0, 'test', '', '', ?, '')";
+const WRITE: &str = "INSERT INTO audit (tenant, n, at, actor_kind, operation, entity, outcome,
+        trace, address, link)
+    SELECT x'00', coalesce(max(n), 0) + 1, 0, '', 'test', '', '', ?, '', x'' FROM audit";
 
 /// Others commit while it is made, and it has none of that.
 #[tokio::test]

@@ -51,7 +51,7 @@ fn count(file: &Connection, sql: &str) -> i64 {
 /// How often each token has a record of having expired.
 fn records(file: &Connection) -> BTreeMap<String, usize> {
     let sql = "SELECT entity FROM audit WHERE operation = 'expire_token' AND outcome = 'expired' \
-        AND actor IS NULL AND trace = 'vault'";
+        AND actor IS NULL AND actor_kind = 'vault'";
     let mut statement = file.prepare(sql).unwrap();
     let mut records = BTreeMap::new();
     for id in statement.query_map([], |row| row.get(0)).unwrap() {

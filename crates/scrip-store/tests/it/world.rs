@@ -170,7 +170,8 @@ pub(crate) fn vault_on(store: Arc<dyn Store>) -> (Vault, Arc<StoppedClock>) {
     let vaults_clock: Arc<dyn Clock> = Arc::<StoppedClock>::clone(&clock);
     let epochs = Arc::new(epochs());
     let bins = Arc::default();
-    (Vault { store, epochs, bins, clock: vaults_clock, chance: fill_random }, clock)
+    let audit = Arc::default();
+    (Vault { store, epochs, bins, clock: vaults_clock, chance: fill_random, audit }, clock)
 }
 
 fn epochs() -> EpochKeys {

@@ -196,15 +196,40 @@ CREATE TABLE answer_data (
 
 CREATE INDEX answer_data_by_token ON answer_data (token);
 
+-- What was done, by whom: one chain for each tenant. Numbers rise by one from 1; a link is a mac over
+-- every column and the link before it.
 CREATE TABLE audit (
-    seq       INTEGER PRIMARY KEY,
-    tenant    BLOB NOT NULL,
-    at        INTEGER NOT NULL,
-    -- Nothing for the operator, nor for the vault itself; the trace says which.
-    actor     BLOB,
-    operation TEXT NOT NULL,
-    entity    TEXT NOT NULL,
-    outcome   TEXT NOT NULL,
-    trace     TEXT NOT NULL,
-    address   TEXT NOT NULL
+    tenant     BLOB NOT NULL,
+    n          INTEGER NOT NULL,
+    at         INTEGER NOT NULL,
+    actor_kind TEXT NOT NULL,
+    actor      BLOB,
+    operation  TEXT NOT NULL,
+    entity     TEXT NOT NULL,
+    outcome    TEXT NOT NULL,
+    trace      TEXT NOT NULL,
+    address    TEXT NOT NULL,
+    link       BLOB NOT NULL
 ) STRICT;
+
+CREATE UNIQUE INDEX audit_by_number ON audit (tenant, n);
+
+-- Where each chain ends, also when its tenant is deleted, or all of it pruned.
+CREATE TABLE audit_heads (
+    tenant            BLOB NOT NULL PRIMARY KEY,
+    n                 INTEGER NOT NULL,
+    at                INTEGER NOT NULL,
+    link              BLOB NOT NULL,
+    -- How long the records of a deleted tenant are kept.
+    retention_seconds INTEGER,
+    mac               BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Up to where it was pruned.
+CREATE TABLE audit_checkpoints (
+    tenant BLOB NOT NULL PRIMARY KEY,
+    n      INTEGER NOT NULL,
+    link   BLOB NOT NULL,
+    at     INTEGER NOT NULL,
+    mac    BLOB NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,354 @@
+//! The chains that records are links of: one for each tenant and log.
+//!
+//! Every record has a number, without gaps, and a mac over all of its columns and the mac of the
+//! one before it. Beside the records stands the head of each chain, with a mac of its own: else
+//! whoever removes the last records would only have to say that the one before was the last.
+//! What was pruned leaves a checkpoint, from which the rest goes on. An engine stores what is made
+//! here, and never has the key.
+
+use std::sync::Arc;
+
+use scrip_seal::{AuditKey, Mac, Place};
+
+use crate::{
+    audit::AuditRecord,
+    caller::Actor,
+    id::{ApplicationId, TenantId},
+    time::Timestamp,
+};
+
+/// Which of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Log {
+    /// What was changed: beside the data, in the transaction of the change.
+    Audit,
+    /// What was seen, and what was refused: apart, so that no read waits for a writer.
+    Access,
+}
+
+impl Log {
+    pub const ALL: [Self; 2] = [Self::Audit, Self::Access];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Audit => "audit",
+            Self::Access => "access",
+        }
+    }
+
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.as_str() == text)
+    }
+}
+
+impl Actor {
+    /// The kind, and who of that kind where there are many.
+    #[must_use]
+    pub fn columns(self) -> (&'static str, Option<ApplicationId>) {
+        match self {
+            Self::Application(id) => ("application", Some(id)),
+            Self::Operator => ("operator", None),
+            Self::Vault => ("vault", None),
+        }
+    }
+}
+
+/// A record as it is stored: its columns as they are, whatever they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogRow<'a> {
+    pub tenant: TenantId,
+    /// From 1.
+    pub n: i64,
+    pub at: Timestamp,
+    pub actor_kind: &'a str,
+    pub actor: Option<ApplicationId>,
+    pub operation: &'a str,
+    /// Nothing where there is none to name.
+    pub entity: &'a str,
+    pub outcome: &'a str,
+    /// Nothing for whoever asked no server.
+    pub trace: &'a str,
+    pub address: &'a str,
+    pub link: Mac,
+}
+
+/// The same, to keep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogRecord {
+    pub tenant: TenantId,
+    pub n: i64,
+    pub at: Timestamp,
+    pub actor_kind: String,
+    pub actor: Option<ApplicationId>,
+    pub operation: String,
+    pub entity: String,
+    pub outcome: String,
+    pub trace: String,
+    pub address: String,
+    pub link: Mac,
+}
+
+/// Where a chain ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    pub tenant: TenantId,
+    /// Of the last record.
+    pub n: i64,
+    pub at: Timestamp,
+    pub link: Mac,
+    /// How long the records of a deleted tenant are kept: what its quota said at the end. Only in
+    /// the audit log, for both.
+    pub retention_seconds: Option<i64>,
+    pub mac: Mac,
+}
+
+/// Up to where a chain was pruned, when, and the link of the last record that was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checkpoint {
+    pub tenant: TenantId,
+    pub n: i64,
+    pub link: Mac,
+    pub at: Timestamp,
+    pub mac: Mac,
+}
+
+/// A chain as the store knows it without reading it through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chain {
+    pub head: Head,
+    /// When its first record was made that is still there.
+    pub oldest: Option<Timestamp>,
+}
+
+/// What a new record is about.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    pub log: Log,
+    pub tenant: TenantId,
+    pub entity: &'a str,
+    pub outcome: &'static str,
+}
+
+/// Before the first record there is no link.
+pub(crate) const NO_LINK: Mac = Mac([0; 32]);
+
+/// Where a chain goes on.
+#[derive(Debug, Clone, Copy)]
+pub struct Tip {
+    n: i64,
+    at: Timestamp,
+    link: Mac,
+}
+
+impl Tip {
+    #[must_use]
+    pub fn of(head: Option<&Head>) -> Self {
+        let first = Self { n: 0, at: Timestamp { unix_ms: 0 }, link: NO_LINK };
+        head.map_or(first, |it| Self { n: it.n, at: it.at, link: it.link })
+    }
+}
+
+impl AuditRecord {
+    /// The next record of a chain. It is to be written together with the head that the chain has
+    /// when all are: [`AuditRecord::head`].
+    #[must_use]
+    pub fn link<'a>(&'a self, tip: &mut Tip, entry: Entry<'a>) -> LogRow<'a> {
+        let Entry { log, tenant, entity, outcome } = entry;
+        let (actor_kind, actor) = self.actor.columns();
+        let mut row = LogRow {
+            tenant,
+            n: tip.n.saturating_add(1),
+            at: self.at,
+            actor_kind,
+            actor,
+            operation: self.operation.as_str(),
+            entity,
+            outcome,
+            trace: &self.trace,
+            address: &self.address,
+            link: NO_LINK,
+        };
+        row.link = row.link_after(&self.key, log, tip.link);
+        *tip = Tip { n: row.n, at: row.at, link: row.link };
+        row
+    }
+
+    /// The head of a chain that has come so far.
+    ///
+    /// A head that somebody altered is followed, for nobody must be able to stop a vault by it; but
+    /// what follows is no more ours than it was, and verifying finds it for ever.
+    #[must_use]
+    pub fn head(&self, (log, tenant): (Log, TenantId), before: Option<&Head>, tip: Tip) -> Head {
+        let retention_seconds = before.and_then(|it| it.retention_seconds);
+        let Tip { n, at, link } = tip;
+        let mut head = Head { tenant, n, at, link, retention_seconds, mac: NO_LINK };
+        if before.is_none_or(|it| it.is_ours(&self.key, log)) {
+            head.mac = head.mac_by(&self.key, log);
+        }
+        head
+    }
+
+    /// The head of a chain whose tenant ends with this record.
+    #[must_use]
+    pub fn end(&self, head: Head, log: Log, retention_seconds: Option<i64>) -> Head {
+        if !head.is_ours(&self.key, log) {
+            return head;
+        }
+        let mut ended = Head { retention_seconds, ..head };
+        ended.mac = ended.mac_by(&self.key, log);
+        ended
+    }
+}
+
+impl LogRow<'_> {
+    /// What its link has to be.
+    #[must_use]
+    pub fn link_after(&self, key: &AuditKey, log: Log, before: Mac) -> Mac {
+        let actor = self.actor.as_ref().map(|it| it.0.as_bytes().as_slice());
+        let place = Place::new("audit.record")
+            .text(log.as_str())
+            .bytes(self.tenant.0.as_bytes())
+            .number(self.n)
+            .bytes(&before.0)
+            .number(self.at.unix_ms)
+            .text(self.actor_kind)
+            .optional_bytes(actor)
+            .text(self.operation)
+            .text(self.entity)
+            .text(self.outcome)
+            .text(self.trace)
+            .text(self.address);
+        key.mac(&place)
+    }
+
+    #[must_use]
+    pub fn to_record(&self) -> LogRecord {
+        LogRecord {
+            tenant: self.tenant,
+            n: self.n,
+            at: self.at,
+            actor_kind: self.actor_kind.to_owned(),
+            actor: self.actor,
+            operation: self.operation.to_owned(),
+            entity: self.entity.to_owned(),
+            outcome: self.outcome.to_owned(),
+            trace: self.trace.to_owned(),
+            address: self.address.to_owned(),
+            link: self.link,
+        }
+    }
+}
+
+impl LogRecord {
+    #[must_use]
+    pub fn row(&self) -> LogRow<'_> {
+        LogRow {
+            tenant: self.tenant,
+            n: self.n,
+            at: self.at,
+            actor_kind: &self.actor_kind,
+            actor: self.actor,
+            operation: &self.operation,
+            entity: &self.entity,
+            outcome: &self.outcome,
+            trace: &self.trace,
+            address: &self.address,
+            link: self.link,
+        }
+    }
+}
+
+impl Head {
+    #[must_use]
+    pub fn is_ours(&self, key: &AuditKey, log: Log) -> bool {
+        self.mac.is(&self.mac_by(key, log))
+    }
+
+    fn mac_by(&self, key: &AuditKey, log: Log) -> Mac {
+        let place = Place::new("audit.head")
+            .text(log.as_str())
+            .bytes(self.tenant.0.as_bytes())
+            .number(self.n)
+            .number(self.at.unix_ms)
+            .bytes(&self.link.0)
+            .optional_number(self.retention_seconds);
+        key.mac(&place)
+    }
+}
+
+impl Checkpoint {
+    #[must_use]
+    pub fn is_ours(&self, key: &AuditKey, log: Log) -> bool {
+        self.mac.is(&self.mac_by(key, log))
+    }
+
+    fn mac_by(&self, key: &AuditKey, log: Log) -> Mac {
+        let place = Place::new("audit.checkpoint")
+            .text(log.as_str())
+            .bytes(self.tenant.0.as_bytes())
+            .number(self.n)
+            .bytes(&self.link.0)
+            .number(self.at.unix_ms);
+        key.mac(&place)
+    }
+}
+
+/// What may be pruned of one chain, decided where the rows are read that it would remove.
+#[derive(Debug, Clone)]
+pub struct PruneChain {
+    pub log: Log,
+    pub tenant: TenantId,
+    /// Records from before this.
+    before: Timestamp,
+    at: Timestamp,
+    key: Arc<AuditKey>,
+}
+
+/// Why a chain is not pruned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Broken;
+
+impl PruneChain {
+    pub(crate) fn new(
+        (log, tenant): (Log, TenantId),
+        before: Timestamp,
+        at: Timestamp,
+        key: Arc<AuditKey>,
+    ) -> Self {
+        Self { log, tenant, before, at, key }
+    }
+
+    /// The checkpoint up to which these records, the first ones that the chain has, may be removed;
+    /// nothing when the first of them stays. Only ever a stretch at the front.
+    ///
+    /// # Errors
+    /// They do not follow from the checkpoint that is there, or are not as they were written: to
+    /// remove and sign them would hide it.
+    pub fn checkpoint(
+        &self,
+        before: Option<&Checkpoint>,
+        records: &[LogRecord],
+    ) -> Result<Option<Checkpoint>, Broken> {
+        if before.is_some_and(|it| it.tenant != self.tenant || !it.is_ours(&self.key, self.log)) {
+            return Err(Broken);
+        }
+        let (mut n, mut link) = before.map_or((0, NO_LINK), |it| (it.n, it.link));
+        let first = n;
+        for record in records.iter().take_while(|it| it.at < self.before) {
+            let row = record.row();
+            let follows = row.tenant == self.tenant && n.checked_add(1) == Some(row.n);
+            if !follows || !row.link.is(&row.link_after(&self.key, self.log, link)) {
+                return Err(Broken);
+            }
+            (n, link) = (row.n, row.link);
+        }
+        if n == first {
+            return Ok(None);
+        }
+        let mut made = Checkpoint { tenant: self.tenant, n, link, at: self.at, mac: NO_LINK };
+        made.mac = made.mac_by(&self.key, self.log);
+        Ok(Some(made))
+    }
+}

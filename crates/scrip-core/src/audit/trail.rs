@@ -1,0 +1,142 @@
+//! What a vault records by itself, and how reads are recorded: on disk before the answer leaves.
+
+use std::sync::{Arc, OnceLock};
+
+use scrip_seal::AuditKey;
+
+use crate::{
+    Vault,
+    audit::{AuditRecord, Operation, seen},
+    caller::{Caller, Mandate},
+    card::holds_number,
+    error::Error,
+    id::TenantId,
+    time::Timestamp,
+    token::TokenView,
+};
+
+/// Whether reads, and requests that were refused, are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reads {
+    /// On disk, before the answer.
+    #[default]
+    Durable,
+    /// Not at all: nobody will know who saw what.
+    Off,
+}
+
+/// The trail of a vault: closed until the root key has opened it.
+#[derive(Debug, Default)]
+pub struct AuditTrail {
+    key: OnceLock<Arc<AuditKey>>,
+    reads: Reads,
+}
+
+/// What one request saw, or was refused: one record for each entity, in one transaction.
+#[derive(Debug)]
+pub struct Access {
+    pub tenant: TenantId,
+    pub audit: AuditRecord,
+    pub seen: Vec<Seen>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Nothing where there is none to name.
+    pub entity: String,
+    pub outcome: &'static str,
+}
+
+impl Seen {
+    pub fn new(entity: impl Into<String>, outcome: &'static str) -> Self {
+        Self { entity: entity.into(), outcome }
+    }
+
+    /// For a text that a client made up: one with a number in it that could be a card's is not
+    /// written down.
+    #[must_use]
+    pub fn named(entity: &str, outcome: &'static str) -> Self {
+        Self::new(if holds_number(entity) { "" } else { entity }, outcome)
+    }
+}
+
+impl Seen {
+    /// A list is one record: where it looked, and the most that it shows of any token.
+    #[must_use]
+    pub fn list(container: &str, tokens: &[TokenView]) -> Self {
+        let shown = tokens.iter().filter_map(|it| it.detail.as_ref());
+        let most = shown.map(|it| it.shown.transform).max();
+        Self::named(container, most.map_or("empty", seen))
+    }
+}
+
+impl AuditTrail {
+    #[must_use]
+    pub fn new(reads: Reads) -> Self {
+        Self { key: OnceLock::new(), reads }
+    }
+
+    /// The first key stays: it is the vault's.
+    pub fn open(&self, key: &Arc<AuditKey>) {
+        self.key.get_or_init(|| Arc::clone(key));
+    }
+
+    #[must_use]
+    pub fn key(&self) -> Option<&Arc<AuditKey>> {
+        self.key.get()
+    }
+
+    /// What nobody asked for; nothing while the vault is sealed.
+    #[must_use]
+    pub fn of_vault(&self, operation: Operation, at: Timestamp) -> Option<AuditRecord> {
+        self.key().map(|key| AuditRecord::of_vault(operation, key, at))
+    }
+
+    pub(crate) fn of_operator(
+        &self,
+        operation: Operation,
+        at: Timestamp,
+    ) -> Result<AuditRecord, Error> {
+        let key = self.key().ok_or_else(|| Error::Unavailable("the vault is sealed".into()))?;
+        Ok(AuditRecord::of_operator(operation, key, at))
+    }
+}
+
+impl Vault {
+    /// Records what a caller is about to be shown. Only then may it be.
+    ///
+    /// # Errors
+    /// It could not be written down, so nothing may be shown.
+    pub async fn record_seen(
+        &self,
+        caller: &Caller,
+        operation: Operation,
+        seen: Vec<Seen>,
+    ) -> Result<(), Error> {
+        let audit = AuditRecord::new(operation, caller, self.clock.now());
+        self.record(Access { tenant: caller.tenant().id, audit, seen }).await
+    }
+
+    /// The same of policy, which the caller's mandate lets it see.
+    ///
+    /// # Errors
+    /// As [`Vault::record_seen`].
+    pub(crate) async fn record_read(
+        &self,
+        mandate: &Mandate,
+        operation: Operation,
+        entity: impl Into<String>,
+    ) -> Result<(), Error> {
+        let audit = AuditRecord::of(operation, mandate, self.clock.now());
+        let seen = vec![Seen::new(entity, "read")];
+        self.record(Access { tenant: mandate.tenant().id, audit, seen }).await
+    }
+
+    async fn record(&self, access: Access) -> Result<(), Error> {
+        match self.audit.reads {
+            Reads::Off => Ok(()),
+            Reads::Durable if access.seen.is_empty() => Ok(()),
+            Reads::Durable => Ok(self.store.record_access(access).await?),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Both logs, in lists.
+
+use std::collections::BTreeMap;
+
+use scrip_core::{
+    audit::{
+        AuditRecord,
+        chain::{Chain, Checkpoint, Entry, Head, Log, LogRecord, PruneChain, Tip},
+        trail::Access,
+    },
+    id::TenantId,
+    store::StoreError,
+};
+
+use super::State;
+
+#[derive(Debug, Default, Clone)]
+pub(super) struct Chains {
+    records: Vec<LogRecord>,
+    heads: BTreeMap<TenantId, Head>,
+    checkpoints: BTreeMap<TenantId, Checkpoint>,
+}
+
+impl State {
+    pub(super) fn log(&mut self, log: Log) -> &mut Chains {
+        match log {
+            Log::Audit => &mut self.audit,
+            Log::Access => &mut self.access,
+        }
+    }
+
+    pub(super) fn record(
+        &mut self,
+        tenant: TenantId,
+        audit: &AuditRecord,
+        entity: &str,
+        outcome: &'static str,
+    ) {
+        self.audit.append(audit, Entry { log: Log::Audit, tenant, entity, outcome });
+    }
+
+    pub(super) fn record_access(&mut self, access: &Access) {
+        for it in &access.seen {
+            let (entity, outcome) = (&*it.entity, it.outcome);
+            let entry = Entry { log: Log::Access, tenant: access.tenant, entity, outcome };
+            self.access.append(&access.audit, entry);
+        }
+    }
+}
+
+impl Chains {
+    pub(super) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    fn append(&mut self, audit: &AuditRecord, entry: Entry<'_>) {
+        let before = self.heads.get(&entry.tenant);
+        let mut tip = Tip::of(before);
+        self.records.push(audit.link(&mut tip, entry).to_record());
+        let head = audit.head((entry.log, entry.tenant), before, tip);
+        self.heads.insert(entry.tenant, head);
+    }
+
+    /// What was recorded of a tenant is kept for so long from now on.
+    pub(super) fn end(&mut self, tenant: TenantId, audit: &AuditRecord, seconds: Option<i64>) {
+        if let Some(head) = self.heads.get_mut(&tenant) {
+            *head = audit.end(*head, Log::Audit, seconds);
+        }
+    }
+
+    pub(super) fn records(&self, tenant: TenantId, after: i64) -> impl Iterator<Item = &LogRecord> {
+        self.records.iter().filter(move |it| it.tenant == tenant && it.n > after)
+    }
+
+    pub(super) fn list(&self) -> Vec<Chain> {
+        let oldest = |tenant| self.records(tenant, 0).next().map(|it| it.at);
+        self.heads.values().map(|it| Chain { head: *it, oldest: oldest(it.tenant) }).collect()
+    }
+
+    pub(super) fn prune(&mut self, prune: &PruneChain) -> Result<usize, StoreError> {
+        let tenant = prune.tenant;
+        let records: Vec<_> = self.records(tenant, 0).cloned().collect();
+        let made = prune.checkpoint(self.checkpoints.get(&tenant), &records);
+        let broken = |_| StoreError::Corrupt("a chain was altered, and is not pruned");
+        let Some(made) = made.map_err(broken)? else { return Ok(0) };
+        self.checkpoints.insert(tenant, made);
+        let had = self.records.len();
+        self.records.retain(|it| it.tenant != tenant || it.n > made.n);
+        Ok(had - self.records.len())
+    }
+}

@@ -1,0 +1,168 @@
+//! The access log: a file of its own with a writer of its own.
+//!
+//! Whatever waits is written as one: each chain's head is read and written once for all of it. So
+//! the more reads there are, the less each of them costs.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use rusqlite::Connection;
+use scrip_core::{
+    audit::{
+        AuditRecord,
+        chain::{Entry, Head, Log, Tip},
+        trail::Access,
+    },
+    id::TenantId,
+    store::StoreError,
+};
+use tokio::sync::oneshot;
+
+use crate::sqlite::{
+    Pages,
+    audit::{append, find_head, put_head},
+    checkpoint::Checkpointer,
+    readers::Readers,
+    writer::{Worked, Writer, stopped},
+};
+
+/// Past this a read is refused at once.
+const WAITING_MAX: usize = 4096;
+
+/// Fields end in this order, as those of the vault do.
+#[derive(Debug)]
+pub(super) struct AccessLog {
+    _checkpointer: Option<Checkpointer>,
+    pub(super) readers: Readers,
+    pub(super) writer: Writer,
+    waiting: Arc<Mutex<Vec<Waiting>>>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    access: Access,
+    reply: oneshot::Sender<Result<(), StoreError>>,
+}
+
+/// Where it is: beside the vault.
+pub(super) fn path_of(vault: &Path) -> PathBuf {
+    vault.with_file_name("access.db")
+}
+
+impl AccessLog {
+    pub(super) fn start(
+        path: &Path,
+        pages: Pages,
+        connection: Connection,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
+            _checkpointer: None,
+            readers: Readers::new(path, pages)?,
+            writer: Writer::start(connection)?,
+            waiting: Arc::default(),
+        })
+    }
+
+    /// For a server: nobody else moves the log into the file.
+    pub(super) fn keep_short(&mut self, path: &Path) -> Result<(), StoreError> {
+        self._checkpointer = Some(Checkpointer::start(path, Arc::clone(&self.writer.progress))?);
+        Ok(())
+    }
+
+    /// Answers once it is on disk.
+    pub(super) async fn record(&self, access: Access) -> Result<(), StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let is_first = {
+            let mut waiting = lock(&self.waiting);
+            if waiting.len() >= WAITING_MAX {
+                return Err(StoreError::Busy);
+            }
+            waiting.push(Waiting { access, reply });
+            waiting.len() == 1
+        };
+        if is_first {
+            // Whoever comes before the writer does is taken along.
+            let group = Group(Some(Arc::clone(&self.waiting)));
+            self.writer.submit(Box::new(move |connection| group.write(connection)))?;
+        }
+        answer.await.map_err(|_| stopped())?
+    }
+
+    /// Whether a read would be taken now.
+    pub(super) fn takes_work(&self) -> bool {
+        self.writer.takes_work() && lock(&self.waiting).len() < WAITING_MAX
+    }
+}
+
+fn lock(waiting: &Mutex<Vec<Waiting>>) -> MutexGuard<'_, Vec<Waiting>> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// All that wait, until the writer takes them.
+struct Group(Option<Arc<Mutex<Vec<Waiting>>>>);
+
+impl Group {
+    fn write(mut self, connection: &Connection) -> Worked {
+        let waiting = self.0.take().map(|it| std::mem::take(&mut *lock(&it)));
+        let (all, replies): (Vec<_>, Vec<_>) =
+            waiting.unwrap_or_default().into_iter().map(|it| (it.access, it.reply)).unzip();
+        let written = write_all(connection, &all);
+        let keep = written.is_ok();
+        let tell = move |commit: Result<(), StoreError>| {
+            let outcome = commit.and(written);
+            for reply in replies {
+                // A client that has gone away does not want to hear it; the record stays.
+                drop(reply.send(outcome.as_ref().copied().map_err(again)));
+            }
+        };
+        Worked { keep, tell: Box::new(tell) }
+    }
+}
+
+/// When the writer never came to it, nobody is left waiting.
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(waiting) = self.0.take() {
+            lock(&waiting).clear();
+        }
+    }
+}
+
+fn again(error: &StoreError) -> StoreError {
+    match error {
+        StoreError::Busy => StoreError::Busy,
+        StoreError::Unavailable(cause) => StoreError::Unavailable(cause.to_string().into()),
+        StoreError::Corrupt(what) => StoreError::Corrupt(what),
+    }
+}
+
+/// A chain that is being written: its head before, where it has come to, and whose key signs it.
+struct Open<'a> {
+    before: Option<Head>,
+    tip: Tip,
+    by: &'a AuditRecord,
+}
+
+fn write_all(connection: &Connection, all: &[Access]) -> Result<(), StoreError> {
+    let mut chains: HashMap<TenantId, Open<'_>> = HashMap::new();
+    for Access { tenant, audit, seen } in all {
+        if !chains.contains_key(tenant) {
+            let before = find_head(connection, *tenant)?;
+            let tip = Tip::of(before.as_ref());
+            chains.insert(*tenant, Open { before, tip, by: audit });
+        }
+        let Some(open) = chains.get_mut(tenant) else { continue };
+        for it in seen {
+            let (entity, outcome) = (&*it.entity, it.outcome);
+            let entry = Entry { log: Log::Access, tenant: *tenant, entity, outcome };
+            append(connection, audit, &mut open.tip, entry)?;
+        }
+    }
+    for (tenant, Open { before, tip, by }) in &chains {
+        put_head(connection, &by.head((Log::Access, *tenant), before.as_ref(), *tip))?;
+    }
+    Ok(())
+}

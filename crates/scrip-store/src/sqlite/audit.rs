@@ -1,0 +1,240 @@
+//! The chains of a log: the same tables and statements in the vault and in the access log.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use scrip_core::{
+    audit::{
+        AuditRecord,
+        chain::{Chain, Checkpoint, Entry, Head, Log, LogRecord, LogRow, PruneChain, Tip},
+    },
+    id::{ApplicationId, TenantId},
+    store::StoreError,
+    time::Timestamp,
+};
+use scrip_seal::Mac;
+
+use crate::sqlite::{fault, row::uuid, tokens::execute};
+
+/// A record of the transaction that this is in.
+pub(super) fn insert_audit(
+    connection: &Connection,
+    tenant: TenantId,
+    audit: &AuditRecord,
+    entity: &str,
+    outcome: &'static str,
+) -> Result<(), StoreError> {
+    put_head(connection, &append_one(connection, tenant, audit, (entity, outcome))?)
+}
+
+/// The last record of a tenant, whose chain is then kept for so long.
+pub(super) fn insert_last_audit(
+    connection: &Connection,
+    tenant: TenantId,
+    audit: &AuditRecord,
+    retention_seconds: Option<i64>,
+) -> Result<(), StoreError> {
+    let head = append_one(connection, tenant, audit, (&tenant.to_string(), "done"))?;
+    put_head(connection, &audit.end(head, Log::Audit, retention_seconds))
+}
+
+fn append_one(
+    connection: &Connection,
+    tenant: TenantId,
+    audit: &AuditRecord,
+    (entity, outcome): (&str, &'static str),
+) -> Result<Head, StoreError> {
+    let before = find_head(connection, tenant)?;
+    let mut tip = Tip::of(before.as_ref());
+    append(connection, audit, &mut tip, Entry { log: Log::Audit, tenant, entity, outcome })?;
+    Ok(audit.head((Log::Audit, tenant), before.as_ref(), tip))
+}
+
+const INSERT_RECORD: &str = "
+-- insert_record
+INSERT INTO audit (tenant, n, at, actor_kind, actor, operation, entity, outcome, trace, address,
+    link)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+
+/// One more record. Whoever calls has to put the head where the chain then ends.
+pub(super) fn append(
+    connection: &Connection,
+    audit: &AuditRecord,
+    tip: &mut Tip,
+    entry: Entry<'_>,
+) -> Result<(), StoreError> {
+    let row = audit.link(tip, entry);
+    let mut statement = connection.prepare_cached(INSERT_RECORD).map_err(fault)?;
+    let inserted = statement.execute(params![
+        row.tenant.0.as_bytes(),
+        row.n,
+        row.at.unix_ms,
+        row.actor_kind,
+        row.actor.as_ref().map(|it| it.0.as_bytes()),
+        row.operation,
+        row.entity,
+        row.outcome,
+        row.trace,
+        row.address,
+        row.link.0,
+    ]);
+    inserted.map(drop).map_err(fault)
+}
+
+macro_rules! head_columns {
+    () => {
+        "tenant, n, at, link, retention_seconds, mac FROM audit_heads"
+    };
+}
+
+const FIND_HEAD: &str = concat!("-- find_head\nSELECT ", head_columns!(), " WHERE tenant = ?1");
+
+pub(super) fn find_head(
+    connection: &Connection,
+    tenant: TenantId,
+) -> Result<Option<Head>, StoreError> {
+    let mut statement = connection.prepare_cached(FIND_HEAD).map_err(fault)?;
+    statement.query_row([tenant.0.as_bytes()], head).optional().map_err(fault)
+}
+
+pub(super) const LIST_HEADS: &str =
+    concat!("-- list_heads\nSELECT ", head_columns!(), " ORDER BY tenant");
+
+pub(super) fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
+    Ok(Head {
+        tenant: TenantId(uuid(row.get(0)?)),
+        n: row.get(1)?,
+        at: Timestamp { unix_ms: row.get(2)? },
+        link: Mac(row.get(3)?),
+        retention_seconds: row.get(4)?,
+        mac: Mac(row.get(5)?),
+    })
+}
+
+const PUT_HEAD: &str = "
+-- put_head
+INSERT INTO audit_heads (tenant, n, at, link, retention_seconds, mac)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT (tenant) DO UPDATE SET n = ?2, at = ?3, link = ?4, retention_seconds = ?5, mac = ?6";
+
+pub(super) fn put_head(connection: &Connection, head: &Head) -> Result<(), StoreError> {
+    let Head { tenant, n, at, link, retention_seconds, mac } = head;
+    let parameters = (tenant.0.as_bytes(), n, at.unix_ms, link.0, retention_seconds, mac.0);
+    execute(connection, PUT_HEAD, parameters).map(drop)
+}
+
+/// In the order that [`log_row`] reads them.
+macro_rules! record_columns {
+    () => {
+        "tenant, n, at, actor_kind, actor, operation, entity, outcome, trace, address, link \
+         FROM audit"
+    };
+}
+
+/// Any row gives a value or an error.
+pub(super) fn log_row<'a>(row: &'a Row<'_>) -> rusqlite::Result<LogRow<'a>> {
+    let actor: Option<[u8; 16]> = row.get(4)?;
+    Ok(LogRow {
+        tenant: TenantId(uuid(row.get(0)?)),
+        n: row.get(1)?,
+        at: Timestamp { unix_ms: row.get(2)? },
+        actor_kind: row.get_ref(3)?.as_str()?,
+        actor: actor.map(|it| ApplicationId(uuid(it))),
+        operation: row.get_ref(5)?.as_str()?,
+        entity: row.get_ref(6)?.as_str()?,
+        outcome: row.get_ref(7)?.as_str()?,
+        trace: row.get_ref(8)?.as_str()?,
+        address: row.get_ref(9)?.as_str()?,
+        link: Mac(row.get(10)?),
+    })
+}
+
+pub(super) const LIST_ALL_RECORDS: &str =
+    concat!("-- list_all_records\nSELECT ", record_columns!(), " ORDER BY tenant, n");
+
+const LIST_RECORDS: &str = concat!(
+    "-- list_records\nSELECT ",
+    record_columns!(),
+    " WHERE tenant = ?1 AND n > ?2 ORDER BY n LIMIT ?3"
+);
+
+pub(super) fn list_records(
+    connection: &Connection,
+    tenant: TenantId,
+    after: i64,
+    records_max: usize,
+) -> Result<Vec<LogRecord>, StoreError> {
+    let mut statement = connection.prepare_cached(LIST_RECORDS).map_err(fault)?;
+    let at_most = i64::try_from(records_max).unwrap_or(i64::MAX);
+    let record = |row: &Row<'_>| log_row(row).map(|it| it.to_record());
+    let rows = statement.query_map((tenant.0.as_bytes(), after, at_most), record);
+    rows.and_then(Iterator::collect).map_err(fault)
+}
+
+const FIND_OLDEST: &str = "
+-- find_oldest
+SELECT at FROM audit WHERE tenant = ?1 ORDER BY n LIMIT 1";
+
+/// At one instant.
+pub(super) fn list_chains(connection: &Connection) -> Result<Vec<Chain>, StoreError> {
+    let _snapshot = connection.unchecked_transaction().map_err(fault)?;
+    let mut statement = connection.prepare_cached(LIST_HEADS).map_err(fault)?;
+    let heads = statement.query_map([], head).and_then(Iterator::collect);
+    let heads: Vec<Head> = heads.map_err(fault)?;
+    let mut statement = connection.prepare_cached(FIND_OLDEST).map_err(fault)?;
+    let mut chain = |head: Head| {
+        let found = statement.query_row([head.tenant.0.as_bytes()], |row| row.get(0)).optional();
+        let oldest = found.map_err(fault)?.map(|unix_ms| Timestamp { unix_ms });
+        Ok(Chain { head, oldest })
+    };
+    heads.into_iter().map(&mut chain).collect()
+}
+
+macro_rules! checkpoint_columns {
+    () => {
+        "tenant, n, link, at, mac FROM audit_checkpoints"
+    };
+}
+
+const FIND_CHECKPOINT: &str =
+    concat!("-- find_checkpoint\nSELECT ", checkpoint_columns!(), " WHERE tenant = ?1");
+
+pub(super) const LIST_CHECKPOINTS: &str =
+    concat!("-- list_checkpoints\nSELECT ", checkpoint_columns!(), " ORDER BY tenant");
+
+pub(super) fn checkpoint(row: &Row<'_>) -> rusqlite::Result<Checkpoint> {
+    Ok(Checkpoint {
+        tenant: TenantId(uuid(row.get(0)?)),
+        n: row.get(1)?,
+        link: Mac(row.get(2)?),
+        at: Timestamp { unix_ms: row.get(3)? },
+        mac: Mac(row.get(4)?),
+    })
+}
+
+const PUT_CHECKPOINT: &str = "
+-- put_checkpoint
+INSERT INTO audit_checkpoints (tenant, n, link, at, mac) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (tenant) DO UPDATE SET n = ?2, link = ?3, at = ?4, mac = ?5";
+
+const DELETE_PRUNED: &str = "
+-- delete_pruned
+DELETE FROM audit WHERE tenant = ?1 AND n <= ?2";
+
+/// Records lie beside each other, so this is a few pages.
+const PRUNED_AT_ONCE: usize = 128;
+
+pub(super) fn prune_chain(
+    connection: &Connection,
+    prune: &PruneChain,
+) -> Result<usize, StoreError> {
+    let tenant = prune.tenant.0.as_bytes();
+    let mut statement = connection.prepare_cached(FIND_CHECKPOINT).map_err(fault)?;
+    let before = statement.query_row([tenant], checkpoint).optional().map_err(fault)?;
+    let records = list_records(connection, prune.tenant, i64::MIN, PRUNED_AT_ONCE)?;
+    let broken = |_| StoreError::Corrupt("a chain was altered, and is not pruned");
+    let Some(made) = prune.checkpoint(before.as_ref(), &records).map_err(broken)? else {
+        return Ok(0);
+    };
+    let parameters = (tenant, made.n, made.link.0, made.at.unix_ms, made.mac.0);
+    execute(connection, PUT_CHECKPOINT, parameters)?;
+    execute(connection, DELETE_PRUNED, (tenant, made.n))
+}
