@@ -35,9 +35,10 @@ impl Service<Request<Incoming>> for Connection {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let router = if self.app.is_sealed() { &self.sealed } else { &self.open };
         let (router, peer) = (router.clone(), self.peer);
-        let busy = Busy::new(Arc::clone(&self.activity));
+        let app = Arc::clone(&self.app);
+        let busy = Busy::new(Arc::clone(&self.activity), Arc::clone(&app));
         Box::pin(async move {
-            let response = pipeline::answer(router, peer, request).await;
+            let response = pipeline::answer(&app.metrics, router, peer, request).await;
             drop(busy);
             Ok(response)
         })
@@ -66,17 +67,19 @@ impl Activity {
 }
 
 /// A request in flight; also one that is broken off ends.
-struct Busy(Arc<Activity>);
+struct Busy(Arc<Activity>, Arc<App>);
 
 impl Busy {
-    fn new(activity: Arc<Activity>) -> Self {
+    fn new(activity: Arc<Activity>, app: Arc<App>) -> Self {
         activity.begun.fetch_add(1, Ordering::Relaxed);
-        Self(activity)
+        app.metrics.in_flight.rise();
+        Self(activity, app)
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.ended.fetch_add(1, Ordering::Relaxed);
+        self.1.metrics.in_flight.fall();
     }
 }

@@ -16,6 +16,7 @@ mod epochs;
 pub mod http;
 mod init;
 mod launch;
+pub mod metrics;
 pub mod openapi;
 mod operator;
 mod patience;

@@ -9,6 +9,7 @@ mod directory;
 mod filed;
 mod intents;
 mod listing;
+mod measures;
 mod policy;
 mod readers;
 mod row;
@@ -35,12 +36,13 @@ use scrip_core::{
     error::Error,
     id::{TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
+    measure::StoreMeasures,
     policy::{PolicyRecords, Signed},
     store::{
         AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, KnownTime,
         Store, StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
     },
-    time::Timestamp,
+    time::{Ticks, Timestamp},
     token_intent::StoredTokenIntent,
 };
 use scrip_seal::Sealed;
@@ -72,6 +74,9 @@ pub struct SqliteStore {
     _lock: Option<File>,
 }
 
+/// Where nobody asks how long commits take: they take no time.
+const UNTIMED: Ticks = || Duration::ZERO;
+
 /// An operator's command holds the lock only to begin; a server waits for that long.
 const SERVER_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -81,19 +86,20 @@ impl SqliteStore {
     /// # Errors
     /// The file cannot be used, is open elsewhere, or was written by a newer version.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        Self::open_with(path, Pages::Mapped)
+        Self::open_with(path, Pages::Mapped, UNTIMED)
     }
 
-    /// The same, with a choice of how pages are read.
+    /// The same, with a choice of how pages are read, and a clock by which commits are timed.
     ///
     /// # Errors
     /// As [`SqliteStore::open`].
-    pub fn open_with(path: &Path, pages: Pages) -> Result<Self, StoreError> {
+    pub fn open_with(path: &Path, pages: Pages, ticks: Ticks) -> Result<Self, StoreError> {
         let lock = connection::lock(path, SERVER_PATIENCE)?;
         let busy =
             || StoreError::Unavailable("another process has this data directory open".into());
         let lock = lock.ok_or_else(busy)?;
-        let mut store = Self::start(path, pages, connection::open_writer(path)?)?;
+        let writer = Writer::start(connection::open_writer(path)?, ticks)?;
+        let mut store = Self::start(path, pages, writer)?;
         let progress = Arc::clone(&store.writer.progress);
         store._checkpointer = Some(Checkpointer::start(path, progress)?);
         store._lock = Some(lock);
@@ -112,18 +118,14 @@ impl SqliteStore {
             Some(_lock) => connection::open_writer(path)?,
             None => connection::open_writer_beside(path)?,
         };
-        Self::start(path, Pages::Mapped, connection)
+        Self::start(path, Pages::Mapped, Writer::start(connection, UNTIMED)?)
     }
 
-    fn start(
-        path: &Path,
-        pages: Pages,
-        connection: rusqlite::Connection,
-    ) -> Result<Self, StoreError> {
+    fn start(path: &Path, pages: Pages, writer: Writer) -> Result<Self, StoreError> {
         Ok(Self {
             _checkpointer: None,
             readers: Readers::new(path, pages)?,
-            writer: Writer::start(connection)?,
+            writer,
             claims: Claims::default(),
             path: path.to_owned(),
             _lock: None,
@@ -345,8 +347,9 @@ impl Store for SqliteStore {
         Box::pin(async move { self.readers.read(|it| status::status(it, &self.path)) })
     }
 
-    fn waiting_writes(&self) -> u64 {
-        self.writer.waiting()
+    fn measures(&self) -> StoreMeasures {
+        let logs = vec![self.writer.measures("vault", &self.path)];
+        StoreMeasures { logs, readers: self.readers.measures() }
     }
 
     fn check_ready(&self) -> StoreFuture<'_, ()> {

@@ -11,7 +11,7 @@ use scrip_core::{
     principal::Principal,
 };
 
-use crate::{app::App, http::problem::Problem};
+use crate::{app::App, http::problem::Problem, metrics::Unauthenticated};
 
 const HEADER: &str = "bt-api-key";
 
@@ -20,6 +20,14 @@ pub(crate) async fn authenticate(
     headers: &HeaderMap,
     origin: Origin,
 ) -> Result<Caller, Problem> {
+    let found = find(app, headers, origin).await;
+    if let Err(problem) = &found {
+        count(app, headers, problem);
+    }
+    found
+}
+
+async fn find(app: &App, headers: &HeaderMap, origin: Origin) -> Result<Caller, Problem> {
     let key = single(headers, HEADER, "BT-API-KEY")?.ok_or(Problem::Unauthorized)?;
     let key = key.to_str().map_err(|_| Problem::Unauthorized)?;
     let principal = match known(app, key)? {
@@ -32,6 +40,27 @@ pub(crate) async fn authenticate(
         None => return Err(Problem::Unauthorized),
     };
     Ok(Caller::new(principal, origin))
+}
+
+/// Why there is no caller, where that is the request's fault or its tenant's.
+fn count(app: &App, headers: &HeaderMap, problem: &Problem) {
+    let why = match problem {
+        Problem::Unauthorized if headers.contains_key(HEADER) => Unauthenticated::Unknown,
+        Problem::Unauthorized => Unauthenticated::Missing,
+        Problem::BadHeader(_) => Unauthenticated::Malformed,
+        Problem::Refused => Unauthenticated::Refused,
+        Problem::NoRoute
+        | Problem::MethodNotAllowed
+        | Problem::NoBearer
+        | Problem::UnsupportedMediaType(_)
+        | Problem::Gone(_)
+        | Problem::TooLarge
+        | Problem::BodyTimeout
+        | Problem::Malformed(_)
+        | Problem::Sealed
+        | Problem::Failed(_) => return,
+    };
+    app.metrics.unauthenticated.one(why);
 }
 
 /// An application's key, found in memory.

@@ -5,6 +5,7 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -14,13 +15,18 @@ use std::{
 };
 
 use rusqlite::Connection;
-use scrip_core::store::StoreError;
+use scrip_core::{
+    measure::{Level, LogMeasures, SPAN_TARGET},
+    store::StoreError,
+    time::Ticks,
+};
 use tokio::sync::{mpsc, oneshot};
+use tracing::Instrument;
 
-use crate::sqlite::{connection::BUSY_TIMEOUT, fault};
+use crate::sqlite::{connection::BUSY_TIMEOUT, fault, measures::Counts};
 
 /// Past this a write is refused at once: waiting longer than a client does helps nobody.
-const QUEUE_MAX: usize = 4096;
+pub(super) const QUEUE_MAX: usize = 4096;
 /// Enough to spread the cost of a sync; few enough that no one waits long for the others.
 const BATCH_MAX: usize = 256;
 
@@ -37,6 +43,7 @@ pub(super) struct Writer {
     queue: Option<mpsc::Sender<Work>>,
     thread: Option<JoinHandle<()>>,
     pub(super) progress: Arc<Progress>,
+    counts: Arc<Counts>,
 }
 
 /// What the writer and the checkpointer tell each other.
@@ -51,18 +58,21 @@ pub(super) struct Progress {
     pub(super) cut_asked: AtomicBool,
     /// The writer could not; now the checkpointer tries.
     pub(super) cut_due: AtomicBool,
+    /// Pages of the log that are not in the file yet, as the checkpointer last saw it.
+    pub(super) pages_waiting: Level,
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection) -> Result<Self, StoreError> {
+    pub(super) fn start(connection: Connection, ticks: Ticks) -> Result<Self, StoreError> {
         let (queue, waiting) = mpsc::channel(QUEUE_MAX);
         let progress = Arc::new(Progress::default());
-        let shared = Arc::clone(&progress);
+        let counts = Arc::new(Counts::default());
+        let shared = (Arc::clone(&progress), Arc::clone(&counts));
         let thread = Builder::new()
             .name("scrip-writer".to_owned())
-            .spawn(move || run(&connection, waiting, &shared))
+            .spawn(move || run(&connection, waiting, (&shared.0, &shared.1), ticks))
             .map_err(|error| StoreError::Unavailable(error.into()))?;
-        Ok(Self { queue: Some(queue), thread: Some(thread), progress })
+        Ok(Self { queue: Some(queue), thread: Some(thread), progress, counts })
     }
 
     /// Runs the work in the next commit, and answers once that is durable.
@@ -90,10 +100,15 @@ impl Writer {
         });
         let queue = self.queue.as_ref().ok_or_else(stopped)?;
         queue.try_send(work).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => StoreError::Busy,
+            mpsc::error::TrySendError::Full(_) => {
+                self.counts.refused.one();
+                StoreError::Busy
+            }
             mpsc::error::TrySendError::Closed(_) => stopped(),
         })?;
-        answer.await.map_err(|_| stopped())?
+        // From here to the commit: waiting, working, syncing.
+        let span = tracing::info_span!(target: SPAN_TARGET, "store_write");
+        answer.instrument(span).await.map_err(|_| stopped())?
     }
 
     /// Whether a write would be taken now.
@@ -103,10 +118,15 @@ impl Writer {
 }
 
 impl Writer {
-    /// Writes that were taken and not begun.
-    pub(super) fn waiting(&self) -> u64 {
+    /// What it has counted; `path` is its database file.
+    pub(super) fn measures(&self, log: &'static str, path: &Path) -> LogMeasures {
         let waiting = |it: &mpsc::Sender<Work>| it.max_capacity().saturating_sub(it.capacity());
-        self.queue.as_ref().map_or(0, waiting).try_into().unwrap_or(u64::MAX)
+        LogMeasures {
+            log,
+            waiting: self.queue.as_ref().map_or(0, waiting).try_into().unwrap_or(u64::MAX),
+            wal_pages_waiting: self.progress.pages_waiting.get(),
+            ..self.counts.read(path)
+        }
     }
 }
 
@@ -120,7 +140,12 @@ impl Drop for Writer {
     }
 }
 
-fn run(connection: &Connection, mut waiting: mpsc::Receiver<Work>, progress: &Progress) {
+fn run(
+    connection: &Connection,
+    mut waiting: mpsc::Receiver<Work>,
+    (progress, counts): (&Progress, &Counts),
+    ticks: Ticks,
+) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while waiting.blocking_recv_many(&mut batch, BATCH_MAX) > 0 {
         if progress.restart_due.swap(false, Ordering::Relaxed) {
@@ -131,7 +156,9 @@ fn run(connection: &Connection, mut waiting: mpsc::Receiver<Work>, progress: &Pr
             // Nobody else is to wait for it.
             progress.cut_due.store(true, Ordering::Relaxed);
         }
-        commit(connection, &mut batch, &mut waiting);
+        let begun = ticks();
+        let committed = commit(connection, &mut batch, &mut waiting);
+        counts.note(committed, ticks().saturating_sub(begun));
         progress.commits.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -174,11 +201,16 @@ pub(super) fn cut(connection: &Connection) -> bool {
     busy == Ok(0_i64)
 }
 
-fn commit(connection: &Connection, batch: &mut Vec<Work>, waiting: &mut mpsc::Receiver<Work>) {
+/// How many pieces of work are in it; nothing when it failed.
+fn commit(
+    connection: &Connection,
+    batch: &mut Vec<Work>,
+    waiting: &mut mpsc::Receiver<Work>,
+) -> Option<usize> {
     let mut done = Vec::with_capacity(batch.len());
     if execute(connection, "BEGIN IMMEDIATE").is_err() {
         batch.clear();
-        return;
+        return None;
     }
     for work in batch.drain(..) {
         done.push(attempt(connection, work));
@@ -193,9 +225,11 @@ fn commit(connection: &Connection, batch: &mut Vec<Work>, waiting: &mut mpsc::Re
     if committed.is_err() && !connection.is_autocommit() {
         drop(execute(connection, "ROLLBACK"));
     }
+    let size = done.len();
     for worked in done.into_iter().flatten() {
         (worked.tell)(if committed.is_ok() { Ok(()) } else { Err(unknown()) });
     }
+    committed.is_ok().then_some(size)
 }
 
 fn unknown() -> StoreError {
