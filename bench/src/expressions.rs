@@ -50,7 +50,7 @@ pub(crate) fn measure() -> anyhow::Result<Cost> {
 }
 
 /// The median of rounds: a neighbour on the machine disturbs some, not most.
-fn each(work: impl Fn() -> bool) -> f64 {
+pub(crate) fn each(work: impl Fn() -> bool) -> f64 {
     const ROUNDS: usize = 31;
     const TURNS: u32 = 5_000;
     let round = || -> Duration {

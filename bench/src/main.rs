@@ -4,6 +4,7 @@
 mod bare;
 mod chance;
 mod clock;
+mod counting;
 mod expressions;
 mod figures;
 mod load;
@@ -86,9 +87,11 @@ fn main() -> anyhow::Result<()> {
         return Ok(out(&report::swept(&swept))?);
     }
     let cost = expressions::measure()?;
+    let counting = counting::measure();
     let results = runtime.block_on(rounds::run(&plan))?;
     out(&report::table(&results, cores))?;
     out(&report::expressions(&cost, &results))?;
+    out(&report::counting(counting, &results))?;
     if let Some(file) = arguments.json {
         fs::write(&file, format!("{:#}\n", report::json(&results, cores)))
             .with_context(|| format!("{} cannot be written", file.display()))?;

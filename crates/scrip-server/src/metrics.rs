@@ -29,7 +29,7 @@ pub struct Metrics {
     /// By [`Operation::index`].
     operations: Vec<Answered>,
     /// Requests whose head has arrived and whose answer has not been made.
-    pub(crate) in_flight: Level,
+    pub in_flight: Level,
     pub(crate) accepted: Counter,
     pub(crate) panics: Counter,
     pub(crate) refused: Counters<Refusal>,

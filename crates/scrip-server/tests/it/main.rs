@@ -29,9 +29,13 @@ mod late_bodies;
 mod list_applications;
 mod list_connection_formulas;
 mod list_tokens;
+mod metrics;
+mod metrics_documented;
 mod openapi;
 mod permissions;
 mod pipeline;
+#[path = "../support/prometheus.rs"]
+mod prometheus;
 mod replays;
 mod search_tokens;
 mod server;

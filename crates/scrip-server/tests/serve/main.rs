@@ -20,7 +20,10 @@ mod control;
 mod house;
 #[cfg(target_os = "linux")]
 mod hygiene;
+mod metrics;
 mod operator;
+#[path = "../support/prometheus.rs"]
+mod prometheus;
 mod sealed;
 mod settings;
 #[path = "../support/stop.rs"]
@@ -29,3 +32,4 @@ mod stop;
 mod stuck;
 mod tls;
 mod tls_client;
+mod traces;
