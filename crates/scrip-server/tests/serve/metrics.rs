@@ -141,7 +141,8 @@ fn a_key_that_will_not_do_ends_the_start() {
 #[test]
 fn commits_take_time_and_the_process_is_known() {
     let (house, key) = House::with_key();
-    let server = listening(house).serve();
+    let house = listening(house);
+    let server = house.serve();
     assert!(eventually(|| server.status("/readyz") == 200));
     let body = json!({"type": "token", "data": 1});
     for _ in 0..5 {

@@ -157,8 +157,12 @@ fn run(
             progress.cut_due.store(true, Ordering::Relaxed);
         }
         let begun = ticks();
-        let committed = commit(connection, &mut batch, &mut waiting);
-        counts.note(committed, ticks().saturating_sub(begun));
+        let (done, committed) = commit(connection, &mut batch, &mut waiting);
+        // Before anybody hears of it: whoever then asks finds his write counted.
+        counts.note(committed.is_ok().then_some(done.len()), ticks().saturating_sub(begun));
+        for worked in done.into_iter().flatten() {
+            (worked.tell)(if committed.is_ok() { Ok(()) } else { Err(unknown()) });
+        }
         progress.commits.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -201,16 +205,16 @@ pub(super) fn cut(connection: &Connection) -> bool {
     busy == Ok(0_i64)
 }
 
-/// How many pieces of work are in it; nothing when it failed.
+/// All that is in it, and whether it is durable; nobody has been told.
 fn commit(
     connection: &Connection,
     batch: &mut Vec<Work>,
     waiting: &mut mpsc::Receiver<Work>,
-) -> Option<usize> {
+) -> (Vec<Option<Worked>>, Result<(), StoreError>) {
     let mut done = Vec::with_capacity(batch.len());
-    if execute(connection, "BEGIN IMMEDIATE").is_err() {
+    if let Err(error) = execute(connection, "BEGIN IMMEDIATE") {
         batch.clear();
-        return None;
+        return (done, Err(error));
     }
     for work in batch.drain(..) {
         done.push(attempt(connection, work));
@@ -225,11 +229,7 @@ fn commit(
     if committed.is_err() && !connection.is_autocommit() {
         drop(execute(connection, "ROLLBACK"));
     }
-    let size = done.len();
-    for worked in done.into_iter().flatten() {
-        (worked.tell)(if committed.is_ok() { Ok(()) } else { Err(unknown()) });
-    }
-    committed.is_ok().then_some(size)
+    (done, committed)
 }
 
 fn unknown() -> StoreError {
