@@ -4,6 +4,7 @@
 mod bare;
 mod chance;
 mod clock;
+mod counting;
 mod expressions;
 mod figures;
 mod limits;
@@ -93,10 +94,12 @@ fn main() -> anyhow::Result<()> {
         return Ok(out(&report::swept(&swept))?);
     }
     let (cost, limited) = (expressions::measure()?, limits::measure()?);
+    let counting = counting::measure();
     let results = runtime.block_on(rounds::run(&plan))?;
     out(&report::table(&results, cores))?;
     out(&report::expressions(&cost, &results))?;
     out(&limits::report(&limited))?;
+    out(&report::counting(counting, &results))?;
     if let Some(file) = arguments.json {
         fs::write(&file, format!("{:#}\n", report::json(&results, cores)))
             .with_context(|| format!("{} cannot be written", file.display()))?;

@@ -220,6 +220,16 @@ pub(crate) fn expressions(cost: &Cost, results: &Results) -> String {
     text
 }
 
+/// Metrics, as a share of what a read costs the server.
+pub(crate) fn counting(nanos: f64, results: &Results) -> String {
+    let Some(read_us) = results.reads.last().and_then(|it| it.scrip.server_cpu_us) else {
+        return format!("\nmetrics: {nanos:.0} ns a request");
+    };
+    let measured = percent(nanos / 1e3, read_us);
+    let name = format!("metrics, {nanos:.0} ns of a read's {read_us:.1} us");
+    format!("\n{}", Aim { name, bound: Bound::AtMost(1.0), measured, unit: "%" })
+}
+
 pub(crate) fn swept(swept: &Swept) -> String {
     let mut text = format!("\nSweeping\n\n{HEAD}\n");
     let [before, after] = &swept.alone;

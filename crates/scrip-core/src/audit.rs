@@ -26,6 +26,16 @@ macro_rules! operations {
         pub enum Operation { $($name),* }
 
         impl Operation {
+            /// All of them, in the order of [`Operation::index`].
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// Its place among all, for tables that have a row for each.
+            #[must_use]
+            #[expect(clippy::as_conversions, reason = "a unit variant is its own place")]
+            pub fn index(self) -> usize {
+                self as usize
+            }
+
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text),* }

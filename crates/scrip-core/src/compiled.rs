@@ -8,6 +8,8 @@ use scrip_expression::{
 use scrip_seal::KeyedHash;
 use serde_json::Value;
 
+use crate::measure::CacheMeasures;
+
 /// What a tenant writes once it uses with every token. Bounded, and shared by all: a compiled
 /// expression is the same whoever wrote it.
 static COMPILED: LazyLock<ExpressionCache> =
@@ -15,6 +17,13 @@ static COMPILED: LazyLock<ExpressionCache> =
 
 const EXPRESSIONS_MAX: usize = 4096;
 const EXPRESSIONS_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// How often an expression was there already. The cache is the process's, and so are its counts.
+#[must_use]
+pub fn measures() -> CacheMeasures {
+    let (hits, misses) = COMPILED.looked_up();
+    CacheMeasures { hits, misses, entries: COMPILED.len().try_into().unwrap_or(u64::MAX) }
+}
 
 const RANDOM: &str = "must not make an alias: it would be another one each time";
 

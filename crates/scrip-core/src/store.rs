@@ -19,6 +19,7 @@ use crate::{
     error::{Cause, Error},
     id::{ApplicationId, TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
+    measure::StoreMeasures,
     policy::{PolicyRecords, PolicySeal, PolicyWrite, Signed},
     time::Timestamp,
     token_intent::StoredTokenIntent,
@@ -194,8 +195,8 @@ pub trait Store: Send + Sync {
     /// Whether a read and a write would be served now.
     fn check_ready(&self) -> StoreFuture<'_, ()>;
 
-    /// Writes that this process has taken and not begun.
-    fn waiting_writes(&self) -> u64;
+    /// What was counted so far. Cheap enough to be asked every second.
+    fn measures(&self) -> StoreMeasures;
 
     /// For the operator: what there is, and how much of it.
     fn status(&self) -> StoreFuture<'_, StoreStatus>;

@@ -32,6 +32,10 @@ pub trait Clock: Send + Sync {
     }
 }
 
+/// Counts from an instant that means nothing and never goes back: two readings tell how long
+/// something took, and none tells when.
+pub type Ticks = fn() -> Duration;
+
 impl Timestamp {
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {

@@ -10,7 +10,7 @@ use std::{
     hash::{BuildHasher, RandomState},
     sync::{
         Arc, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -27,6 +27,8 @@ pub struct ExpressionCache {
     hasher: RandomState,
     count_max: usize,
     bytes_max: usize,
+    hits: AtomicU64,
+    misses: AtomicU64,
 }
 
 #[derive(Default)]
@@ -57,6 +59,8 @@ impl ExpressionCache {
             hasher: RandomState::new(),
             count_max: count_max.div_ceil(SHARDS),
             bytes_max: bytes_max.div_ceil(SHARDS),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
         }
     }
 
@@ -73,12 +77,20 @@ impl ExpressionCache {
                 if !entry.used.load(Ordering::Relaxed) {
                     entry.used.store(true, Ordering::Relaxed);
                 }
+                self.hits.fetch_add(1, Ordering::Relaxed);
                 return Ok(Arc::clone(&entry.expression));
             }
         }
+        self.misses.fetch_add(1, Ordering::Relaxed);
         let expression = Arc::new(Expression::parse(source)?);
         let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
         Ok(shard.insert(source, expression, (self.count_max, self.bytes_max)))
+    }
+
+    /// How often one was found, and how often not, so far.
+    #[must_use]
+    pub fn looked_up(&self) -> (u64, u64) {
+        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
     }
 
     #[must_use]

@@ -168,6 +168,12 @@ impl EpochKeys {
         self.state().keys.keys().next().copied()
     }
 
+    /// How many keys there are now.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.state().keys.len()
+    }
+
     fn save(&self, state: &mut State) -> Result<(), EpochFileError> {
         if let (true, Keeping::File(file)) = (state.unsaved, &self.keeping) {
             let keys = state.keys.iter();

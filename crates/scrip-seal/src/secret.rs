@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use zeroize::Zeroizing;
 
 /// Plaintext. There is no `Display`, no `Serialize`, no `Clone` and no `PartialEq`; it is wiped
@@ -19,6 +20,12 @@ impl Secret {
     pub fn expose(&self) -> &[u8] {
         &self.0
     }
+
+    /// In the same time wherever the two differ; only their length may show.
+    #[must_use]
+    pub fn is(&self, other: &[u8]) -> bool {
+        verify_slices_are_equal(&self.0, other).is_ok()
+    }
 }
 
 impl fmt::Debug for Secret {
@@ -30,6 +37,15 @@ impl fmt::Debug for Secret {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_same_bytes_are_the_same() {
+        let secret = Secret::new(b"4242".to_vec());
+        assert!(secret.is(b"4242"));
+        for other in [b"".as_slice(), b"4243", b"424", b"42424"] {
+            assert!(!secret.is(other));
+        }
+    }
 
     #[test]
     fn debug_shows_the_length_only() {

@@ -9,11 +9,16 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use scrip_core::{Vault, audit::Operation, directory::Directory, error::Error};
+use scrip_core::{Vault, audit::Operation, directory::Directory, error::Error, time::Ticks};
 use scrip_seal::{KeySource, Pepper};
 use tokio::sync::{Mutex, Semaphore};
 
-use crate::{http::client_address::TrustedProxies, limiter::Limiter};
+use crate::{
+    clock,
+    http::client_address::TrustedProxies,
+    limiter::Limiter,
+    metrics::{Metrics, Reload, access::MetricsKey},
+};
 
 #[derive(Debug)]
 pub struct App {
@@ -38,6 +43,11 @@ pub struct App {
     pub connections: AtomicUsize,
     /// The directory could not be followed for too long.
     pub(crate) stale: AtomicBool,
+    pub metrics: Metrics,
+    /// With this key, `/metrics` is among the paths of the clients too.
+    pub metrics_key: Option<MetricsKey>,
+    /// By which it is told how long a request took.
+    pub ticks: Ticks,
 }
 
 /// Whether the version is believed that tells of a change.
@@ -65,6 +75,9 @@ impl App {
     #[must_use]
     pub fn sealed(vault: Vault) -> Self {
         Self {
+            metrics: Metrics::new(vault.clock.now()),
+            metrics_key: None,
+            ticks: clock::ticks,
             vault,
             directory: ArcSwapOption::empty(),
             source: OnceLock::new(),
@@ -104,6 +117,14 @@ impl App {
     }
 
     pub(crate) async fn load(&self, load: Load) -> Result<(), Error> {
+        let loaded = self.try_load(load).await;
+        if loaded.is_err() {
+            self.metrics.reloads.one(Reload::Failed);
+        }
+        loaded
+    }
+
+    async fn try_load(&self, load: Load) -> Result<(), Error> {
         let _turn = self.reloading.lock().await;
         let (Some(before), Some(source)) = (self.directory.load_full(), self.source.get()) else {
             return Ok(());
@@ -116,6 +137,7 @@ impl App {
         let after = Directory::load(store, &**source, Some(&before)).await?;
         report(Some(&before), &after);
         self.directory.store(Some(Arc::new(after)));
+        self.metrics.reloads.one(Reload::Done);
         Ok(())
     }
 

@@ -20,7 +20,10 @@ use scrip_core::{
 };
 use tokio::time::{MissedTickBehavior, sleep};
 
-use crate::app::{App, Load};
+use crate::{
+    app::{App, Load},
+    metrics::{Label, Swept},
+};
 
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 /// A sweep leaves the file to others for so long: to the writer's queue, and to other processes,
@@ -48,12 +51,12 @@ pub(crate) fn start(app: &Arc<App>) {
     keep_going("follow_directory", move || follow_directory(Arc::clone(&follower)));
     let vault = app.vault.clone();
     keep_going("destroy_epoch_keys", move || destroy_epoch_keys(vault.clone()));
-    let vault = app.vault.clone();
-    keep_going("expire", move || expire(vault.clone()));
+    let sweeper = Arc::clone(app);
+    keep_going("expire", move || expire(Arc::clone(&sweeper)));
     let limited = Arc::clone(app);
     keep_going("sweep_counters", move || sweep_counters(Arc::clone(&limited)));
-    let vault = app.vault.clone();
-    keep_going("sweep", move || sweep(vault.clone()));
+    let sweeper = Arc::clone(app);
+    keep_going("sweep", move || sweep(Arc::clone(&sweeper)));
     let pruned = Arc::clone(app);
     keep_going("prune", move || prune(Arc::clone(&pruned)));
 }
@@ -136,18 +139,20 @@ async fn destroy_epoch_keys(vault: Vault) {
 
 /// Removes tokens whose time is over; they have been out of reach since. Apart from the rest, which
 /// must not wait for a million of them.
-async fn expire(vault: Vault) {
+async fn expire(app: Arc<App>) {
+    let vault = &app.vault;
     let mut ticks = tokio::time::interval(SWEEP_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        in_steps("expired tokens", || expire_token(&vault)).await;
-        in_steps("expired token intents", || expire_token_intent(&vault)).await;
+        in_steps(&app, Swept::Tokens, || expire_token(vault)).await;
+        in_steps(&app, Swept::TokenIntents, || expire_token_intent(vault)).await;
     }
 }
 
 /// Removes what else nobody may see any more.
-async fn sweep(vault: Vault) {
+async fn sweep(app: Arc<App>) {
+    let vault = &app.vault;
     let mut ticks = tokio::time::interval(SWEEP_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (store, clock) = (&vault.store, &vault.clock);
@@ -159,10 +164,10 @@ async fn sweep(vault: Vault) {
         if let Err(error) = store.note_time(time).await {
             tracing::warn!(?error, "the time could not be noted");
         }
-        in_steps("verification codes", || erase_cvcs(&vault)).await;
-        in_steps("old answers", || store.forget_answers(old())).await;
-        in_steps("ended sessions", || store.forget_access_sessions(clock.now())).await;
-        in_steps("deleted tenants", || store.purge_tenants(clock.now())).await;
+        in_steps(&app, Swept::VerificationCodes, || erase_cvcs(vault)).await;
+        in_steps(&app, Swept::Answers, || store.forget_answers(old())).await;
+        in_steps(&app, Swept::AccessSessions, || store.forget_access_sessions(clock.now())).await;
+        in_steps(&app, Swept::DeletedTenants, || store.purge_tenants(clock.now())).await;
     }
 }
 
@@ -178,7 +183,8 @@ async fn prune(app: Arc<App>) {
             Err(error) => tracing::warn!(?error, "old records could not be looked for"),
             Ok(chains) => {
                 for chain in chains {
-                    in_steps("old records", || app.vault.store.prune_chain(chain.clone())).await;
+                    let step = || app.vault.store.prune_chain(chain.clone());
+                    in_steps(&app, Swept::Records, step).await;
                 }
             }
         }
@@ -186,17 +192,25 @@ async fn prune(app: Arc<App>) {
 }
 
 /// Small ones with pauses between them, so that no writer waits long.
-async fn in_steps<F>(what: &str, step: impl Fn() -> F)
+async fn in_steps<F>(app: &App, what: Swept, step: impl Fn() -> F)
 where
     F: Future<Output = Result<usize, StoreError>>,
 {
+    let metrics = &app.metrics;
     for steps in 0_u32.. {
         match step().await {
-            Ok(0) => return,
-            Ok(_) if steps < GENTLE_STEPS_MAX => sleep(PAUSE_BETWEEN_STEPS).await,
-            Ok(_) => sleep(PAUSE_IN_A_HURRY).await,
+            Ok(0) => {
+                let now_ms = u64::try_from(app.vault.clock.now().unix_ms).unwrap_or_default();
+                return metrics.sweep_finished.set(what, now_ms);
+            }
+            Ok(removed) => {
+                metrics.swept.add(what, removed.try_into().unwrap_or(u64::MAX));
+                let gentle = steps < GENTLE_STEPS_MAX;
+                sleep(if gentle { PAUSE_BETWEEN_STEPS } else { PAUSE_IN_A_HURRY }).await;
+            }
             Err(error) => {
-                tracing::warn!(?error, what, "could not be removed");
+                metrics.sweep_failures.one(what);
+                tracing::warn!(?error, what = what.as_str(), "could not be removed");
                 return;
             }
         }

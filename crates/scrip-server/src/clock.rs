@@ -4,7 +4,7 @@ pub mod steady;
 
 use std::{
     sync::{Mutex, PoisonError},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use nix::time::{ClockId, clock_gettime};
@@ -74,6 +74,14 @@ fn tell(notice: Notice) {
         }
         Notice::Together => tracing::info!("the wall clock agrees again"),
     }
+}
+
+/// How long this machine has been awake: for how long something took, never for when. Apart from
+/// [`Clock`], whose milliseconds are too coarse and cost a lock.
+#[must_use]
+pub fn ticks() -> Duration {
+    let counted = clock_gettime(ClockId::CLOCK_MONOTONIC);
+    counted.map_or(Duration::ZERO, Duration::from)
 }
 
 fn read() -> Reading {

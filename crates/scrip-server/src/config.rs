@@ -17,8 +17,8 @@ use std::{
 use scrip_seal::Secret;
 
 pub(crate) use crate::config::{
-    table::{Deprecated, Log, RateLimits, Server, Settings, Tls},
-    value::{EpochKeysAt, LockMemory, LogFormat, Switch},
+    table::{Deprecated, Log, RateLimits, Server, Settings, TelemetrySettings, Tls},
+    value::{Endpoint, EpochKeysAt, LockMemory, LogFormat, Switch},
 };
 use crate::config::{
     table::{SETTINGS, Setting},
@@ -67,6 +67,11 @@ impl Environment {
     fn of(&self, setting: &Setting) -> Option<(&str, &str)> {
         let alias = || self.get("SCRIP_LOG").filter(|_| setting.path() == "log.filter");
         self.get(&setting.variable()).or_else(alias)
+    }
+
+    /// Whether it says something about the setting with this path.
+    pub(crate) fn sets(&self, path: &str) -> bool {
+        SETTINGS.iter().any(|it| it.path() == path && self.of(it).is_some())
     }
 
     fn unknown(&self) -> impl Iterator<Item = &str> {
@@ -296,6 +301,11 @@ mod tests {
         refused("[log]\nfilter = \"a=b=c\"", "log.filter: must be a filter such as info");
         refused("[server]\nlisten = \"::1", "scrip.toml:2:");
         refused("[server]\nplain_http = true\nplain_http = true", "scrip.toml:3:1: duplicate key");
+        refused("[metrics]\nlisten = \"9464\"", "scrip.toml:2:10: metrics.listen: must be an addr");
+        for endpoint in ["https://a:1", "a:4318", "http://u:p@a", "http://a/?b=c", "http://"] {
+            let text = format!("[telemetry]\notlp_endpoint = \"{endpoint}\"");
+            refused(&text, "2:17: telemetry.otlp_endpoint: must be an address in plain HTTP");
+        }
         refused("[storage]\ndata_dir = \"\"", "storage.data_dir: must not be empty");
         refused("[tls]\nkey = \"a.pem\"", "tls.certificate and tls.key");
         refused("[server]\nlisten = \"0.0.0.0:80\"", "server.plain_http = true");
@@ -339,6 +349,15 @@ mod tests {
         assert_eq!(of("server.connections_max"), Origin::File);
         assert_eq!(of("storage.data_dir"), Origin::Default);
         assert_eq!(of("log.filter"), Origin::Environment);
+    }
+
+    #[test]
+    fn traces_go_to_the_path_of_the_protocol() {
+        for given in ["http://a:4318", "http://a:4318/", "http://a:4318/v1/traces"] {
+            let text = format!("[telemetry]\notlp_endpoint = \"{given}\"");
+            let endpoint = load(&text, &[]).unwrap().telemetry.otlp_endpoint.unwrap();
+            assert_eq!(endpoint.0, "http://a:4318/v1/traces");
+        }
     }
 
     #[test]

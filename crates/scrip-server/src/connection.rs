@@ -35,10 +35,10 @@ impl Service<Request<Incoming>> for Connection {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let router = if self.app.is_sealed() { &self.sealed } else { &self.open };
         let client = self.app.proxies.client(self.peer.ip(), request.headers());
-        let router = router.clone();
-        let busy = Busy::new(Arc::clone(&self.activity));
+        let (router, app) = (router.clone(), Arc::clone(&self.app));
+        let busy = Busy::new(Arc::clone(&self.activity), Arc::clone(&app));
         Box::pin(async move {
-            let response = pipeline::answer(router, client, request).await;
+            let response = pipeline::answer(&app.metrics, router, client, request).await;
             drop(busy);
             Ok(response)
         })
@@ -67,17 +67,19 @@ impl Activity {
 }
 
 /// A request in flight; also one that is broken off ends.
-struct Busy(Arc<Activity>);
+struct Busy(Arc<Activity>, Arc<App>);
 
 impl Busy {
-    fn new(activity: Arc<Activity>) -> Self {
+    fn new(activity: Arc<Activity>, app: Arc<App>) -> Self {
         activity.begun.fetch_add(1, Ordering::Relaxed);
-        Self(activity)
+        app.metrics.in_flight.rise();
+        Self(activity, app)
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.ended.fetch_add(1, Ordering::Relaxed);
+        self.1.metrics.in_flight.fall();
     }
 }

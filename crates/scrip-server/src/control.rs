@@ -74,7 +74,7 @@ impl Control {
             sealed: app.is_sealed(),
             url: url.clone(),
             connections: app.connections.load(Ordering::Relaxed),
-            queue: app.vault.store.waiting_writes(),
+            queue: app.vault.store.measures().waiting(),
             bin_rows: app.vault.bins.imported().map(|it| it.rows()),
         };
         let answering = tokio::spawn(async move {

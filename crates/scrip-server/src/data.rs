@@ -18,7 +18,7 @@ use scrip_seal::{EpochKeys, KeySource, RootKey};
 use scrip_store::{Pages, SqliteStore};
 
 use crate::{
-    clock::{SteadyClock, SystemClock},
+    clock::{SteadyClock, SystemClock, ticks},
     config::Settings,
     control, epochs,
     process::Memory,
@@ -85,7 +85,7 @@ impl Settings {
             Memory::Locked => Pages::Copied,
             Memory::Free => Pages::Mapped,
         };
-        let store = SqliteStore::open_with(&self.database(), pages);
+        let store = SqliteStore::open_with(&self.database(), pages, ticks);
         let store = store.map_err(|error| explain(error.into()));
         store.with_context(|| match control::ask(folder) {
             Some(it) => format!("{} is served by process {}", folder.display(), it.pid),

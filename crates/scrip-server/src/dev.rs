@@ -32,7 +32,7 @@ use crate::{
     config::{Environment, Flag, Settings, Switch},
     data::{create_folder, explain},
     head_file::HeadKeeper,
-    launch,
+    launch::{self, Addresses},
 };
 
 /// What a newcomer needs. Kept in clear beside the data, which only a dev vault may do.
@@ -51,11 +51,11 @@ struct Keys {
 
 /// The same server as `serve`, with a vault that is made on the way.
 pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow::Result<()> {
-    let settings = Settings::without_file(&flags(arguments), environment)?;
+    let settings = Settings::without_file(&flags(arguments, environment), environment)?;
     create_folder(&settings.storage.data_dir)?;
     settings.create_store()?;
     let json = arguments.json;
-    launch::start(settings, async |settings: &Settings, app: &App, url: &str| {
+    launch::start(settings, async |settings: &Settings, app: &App, addresses: &Addresses| {
         // After the lock that the store takes: two first starts at once must not make two keys.
         settings.create_root_key()?;
         let source = settings.key_source()?;
@@ -66,12 +66,16 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
         app.open(directory, source);
         HeadKeeper::new(settings.head_file()).update(&app.vault).await?;
         let limits = settings.limits.mode;
-        if json { announce_json(url, &keys) } else { announce(folder, (url, limits), &keys) }
+        if json {
+            announce_json(addresses, &keys)
+        } else {
+            announce(folder, (addresses, limits), &keys)
+        }
     })
 }
 
 /// What is said on the command line, and what is not worth its trouble here.
-fn flags(arguments: &DevArguments) -> Vec<Flag> {
+fn flags(arguments: &DevArguments, environment: &Environment) -> Vec<Flag> {
     let mut flags = vec![("server.lock_memory", "off".to_owned()), ("server.user", String::new())];
     flags.extend(arguments.data_dir.clone().map(|it| ("storage.data_dir", it)));
     flags.extend(arguments.listen.map(|it| ("server.listen", it.to_string())));
@@ -82,6 +86,10 @@ fn flags(arguments: &DevArguments) -> Vec<Flag> {
     flags.extend(arguments.rate_limits.map(|it| ("limits.mode", mode(it).to_owned())));
     if arguments.plain_http {
         flags.push(("server.plain_http", "true".to_owned()));
+    }
+    // Any free port: several of these may run on one machine.
+    if !environment.sets("metrics.listen") {
+        flags.push(("metrics.listen", "127.0.0.1:0".to_owned()));
     }
     flags
 }
@@ -163,20 +171,28 @@ fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn announce_json(url: &str, known: &DevKeys) -> anyhow::Result<()> {
+fn announce_json(addresses: &Addresses, known: &DevKeys) -> anyhow::Result<()> {
     let DevKeys { tenant_id, keys } = known;
     let mut out = io::stdout().lock();
-    let line = serde_json::json!({ "url": url, "tenant_id": tenant_id, "keys": keys });
+    let Addresses { url, metrics } = addresses;
+    let line = serde_json::json!({
+        "url": url, "metrics": metrics, "tenant_id": tenant_id, "keys": keys,
+    });
     writeln!(out, "{line}")?;
     Ok(out.flush()?)
 }
 
-fn announce(folder: &Path, (url, limits): (&str, Switch), known: &DevKeys) -> anyhow::Result<()> {
+fn announce(
+    folder: &Path,
+    (addresses, limits): (&Addresses, Switch),
+    known: &DevKeys,
+) -> anyhow::Result<()> {
     let limits = match limits {
         Switch::On => "as for every test tenant; --rate-limits off for none",
         Switch::Off => "off",
     };
     let DevKeys { tenant_id, keys } = known;
+    let Addresses { url, metrics } = addresses;
     let mut out = io::stdout().lock();
     write!(
         out,
@@ -184,6 +200,7 @@ fn announce(folder: &Path, (url, limits): (&str, Switch), known: &DevKeys) -> an
   Scrip is ready at {url}
   data in {data}, tenant {tenant_id}
   rate limits {limits}
+  metrics at {metrics}
 
   management  {management}
   private     {private}
@@ -196,6 +213,7 @@ fn announce(folder: &Path, (url, limits): (&str, Switch), known: &DevKeys) -> an
 
 ",
         data = folder.display(),
+        metrics = metrics.as_deref().unwrap_or("no address"),
         management = keys.management,
         private = keys.private,
         public = keys.public,

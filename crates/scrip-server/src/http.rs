@@ -27,7 +27,7 @@ use axum::{
     Router,
     extract::Request,
     response::Response,
-    routing::{MethodFilter, get, on},
+    routing::{MethodFilter, MethodRouter, any, get, on},
 };
 use scrip_core::{
     audit::Operation,
@@ -38,6 +38,7 @@ use scrip_core::{
 use crate::{
     app::App,
     http::{pipeline::Asked, problem::Problem},
+    metrics::{Refusal, access, listener},
 };
 
 pub(crate) type Handling = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
@@ -205,14 +206,33 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         };
         router = router.route(row.path, on(row.method, handler));
     }
-    let nowhere = |problem: &'static Problem| {
-        let app = Arc::clone(app);
-        move |request: Request| {
-            let app = Arc::clone(&app);
-            async move { pipeline::run_nowhere(&app, problem, request).await }
-        }
+    with_metrics(router, app)
+        .fallback(refusing(app, Refusal::NoRoute, Problem::NoRoute))
+        .method_not_allowed_fallback(refusing(
+            app,
+            Refusal::MethodNotAllowed,
+            Problem::MethodNotAllowed,
+        ))
+}
+
+/// For the operator, and so not in the document: on this listener only where a key protects it.
+pub(crate) fn with_metrics(router: Router, app: &Arc<App>) -> Router {
+    if app.metrics_key.is_none() {
+        return router;
+    }
+    let app = Arc::clone(app);
+    let handler = async move |request: Request| {
+        let trace = trace::of(&request);
+        access::answer(&app, app.metrics_key.as_ref(), request.headers(), &trace)
     };
-    router
-        .fallback(nowhere(&Problem::NoRoute))
-        .method_not_allowed_fallback(nowhere(&Problem::MethodNotAllowed))
+    router.route(listener::PATH, get(handler))
+}
+
+/// Counts whoever comes here, and says the same to all.
+pub(crate) fn refusing(app: &Arc<App>, why: Refusal, problem: Problem) -> MethodRouter {
+    let (app, problem) = (Arc::clone(app), Arc::new(problem));
+    any(async move |request: Request| {
+        app.metrics.refused.one(why);
+        pipeline::run_nowhere(&app, &problem, request).await
+    })
 }

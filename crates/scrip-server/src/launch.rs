@@ -2,15 +2,16 @@
 
 use std::{
     io::{self, Write},
-    net,
+    net::{self, SocketAddr},
     path::Path,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use anyhow::Context;
 use nix::sys::socket::{Backlog, listen};
 use scrip_core::audit::Operation;
+use serde::Serialize;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -19,9 +20,11 @@ use tokio::{
 use crate::{
     app::{App, Limits},
     bin_file,
+    clock::ticks,
     config::{Deprecated, Environment, Server, Settings, Switch, Tls},
     control::Control,
     head_file::{self, HeadKeeper},
+    metrics::{access::MetricsKey, listener},
     process::{self, Memory},
     sealed,
     serve::{Listening, serve_on},
@@ -30,6 +33,8 @@ use crate::{
 };
 
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(1);
+/// What traces are given when requests took the whole drain deadline.
+const FLUSH_LEAST: Duration = Duration::from_millis(250);
 /// Connections that the kernel keeps while all places are taken.
 const BACKLOG: i32 = 1024;
 
@@ -46,14 +51,23 @@ pub(crate) fn serve(
     environment: &Environment,
 ) -> anyhow::Result<()> {
     let settings = Settings::load(config, environment)?;
-    start(settings, async |_: &Settings, _: &App, url: &str| {
+    start(settings, async |_: &Settings, _: &App, addresses: &Addresses| {
         if announcement == Announcement::Json {
             let mut out = io::stdout().lock();
-            writeln!(out, "{}", serde_json::json!({ "url": url }))?;
+            writeln!(out, "{}", serde_json::json!(addresses))?;
             out.flush()?;
         }
         Ok(())
     })
+}
+
+/// Where a server is found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Addresses {
+    pub(crate) url: String,
+    /// The page of metrics, where it has a listener of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) metrics: Option<String>,
 }
 
 /// Listens, gives up what it no longer needs, and serves. `prepare` runs when the server listens
@@ -61,25 +75,46 @@ pub(crate) fn serve(
 /// key.
 pub(crate) fn start(
     settings: Settings,
-    prepare: impl AsyncFnOnce(&Settings, &App, &str) -> anyhow::Result<()>,
+    prepare: impl AsyncFnOnce(&Settings, &App, &Addresses) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    telemetry::start(&settings.log)?;
+    let traces = telemetry::start(&settings)?;
     for warning in &settings.warnings {
         tracing::warn!("{warning}");
     }
-    let listener = bind(&settings.server)?;
+    let listeners = bind_all(&settings)?;
     let memory = process::confine(&settings.server)?;
+    if let Some(traces) = &traces {
+        traces.start();
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let outcome = runtime.block_on(run(settings, listener, memory, prepare));
+    let drain_deadline = settings.server.drain_deadline_seconds.seconds();
+    let stopping = Arc::new(OnceLock::new());
+    let stopped = Arc::clone(&stopping);
+    let outcome = runtime.block_on(run(settings, listeners, memory, (prepare, stopped)));
+    if let Some(traces) = traces {
+        let spent = stopping.get().map_or(Duration::ZERO, |at| ticks().saturating_sub(*at));
+        traces.flush(drain_deadline.saturating_sub(spent).max(FLUSH_LEAST));
+    }
     // A request that still computes is not waited for: its client was given its time to be answered.
     runtime.shutdown_timeout(SHUTDOWN_DEADLINE);
     outcome
 }
 
+struct Listeners {
+    clients: net::TcpListener,
+    metrics: Option<net::TcpListener>,
+}
+
 /// Before the rights of root are given up, which a low port takes.
-fn bind(server: &Server) -> anyhow::Result<net::TcpListener> {
-    let cannot = || format!("cannot listen on {}", server.listen);
-    let listener = net::TcpListener::bind(server.listen).with_context(cannot)?;
+fn bind_all(settings: &Settings) -> anyhow::Result<Listeners> {
+    let clients = bind(settings.server.listen)?;
+    let metrics = settings.metrics.listen.map(bind).transpose().context("metrics.listen")?;
+    Ok(Listeners { clients, metrics })
+}
+
+fn bind(address: SocketAddr) -> anyhow::Result<net::TcpListener> {
+    let cannot = || format!("cannot listen on {address}");
+    let listener = net::TcpListener::bind(address).with_context(cannot)?;
     listen(&listener, Backlog::new(BACKLOG)?).with_context(cannot)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
@@ -87,12 +122,15 @@ fn bind(server: &Server) -> anyhow::Result<net::TcpListener> {
 
 async fn run(
     settings: Settings,
-    listener: net::TcpListener,
+    listeners: Listeners,
     memory: Memory,
-    prepare: impl AsyncFnOnce(&Settings, &App, &str) -> anyhow::Result<()>,
+    (prepare, stopping): (
+        impl AsyncFnOnce(&Settings, &App, &Addresses) -> anyhow::Result<()>,
+        Arc<OnceLock<Duration>>,
+    ),
 ) -> anyhow::Result<()> {
-    let stop = stop_signal()?;
-    let tcp = TcpListener::from_std(listener)?;
+    let stop = stop_signal(stopping)?;
+    let tcp = TcpListener::from_std(listeners.clients)?;
     let tls = certificates(&settings.tls)?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{}", tcp.local_addr()?);
@@ -101,20 +139,29 @@ async fn run(
     app.switched_off = switched_off(&settings.deprecated);
     app.limiter = settings.limits.limiter().await?;
     app.proxies = settings.limits.proxies();
+    let key = settings.metrics.key_file.as_deref().map(MetricsKey::from_file).transpose()?;
+    let (own, key) = match listeners.metrics {
+        Some(listener) => (Some((TcpListener::from_std(listener)?, key)), None),
+        None => (None, key),
+    };
+    app.metrics_key = key;
     let app = Arc::new(app);
+    let metrics = own.map(|(listener, key)| show_metrics(&app, listener, key)).transpose()?;
+    let addresses = Addresses { url, metrics };
     reload_certificates(tls.as_ref(), &settings.tls)?;
     // Before anybody is served, and from then on whenever an import replaces the file.
     let seen = bin_file::look(&settings.bin_file(), &app.vault.bins, None);
     tokio::spawn(bin_file::follow(settings.bin_file(), Arc::clone(&app.vault.bins), seen));
     let folder = &settings.storage.data_dir;
-    let control = Control::start(folder, Arc::clone(&app), url.clone());
+    let control = Control::start(folder, Arc::clone(&app), addresses.url.clone());
     if let Err(error) = &control {
         // It serves its clients all the same.
         let cause = format!("{error:#}");
         tracing::warn!(cause, "no command will reach this server");
     }
-    prepare(&settings, &app, &url).await?;
-    tracing::info!(url, version = env!("CARGO_PKG_VERSION"), "listening");
+    prepare(&settings, &app, &addresses).await?;
+    let Addresses { url, metrics } = addresses;
+    tracing::info!(url, metrics, version = env!("CARGO_PKG_VERSION"), "listening");
     let (head_file, vault) = (settings.head_file(), app.vault.clone());
     let keeping = tokio::spawn(head_file::follow(head_file.clone(), vault.clone()));
     if app.is_sealed() {
@@ -127,6 +174,17 @@ async fn run(
         tracing::error!(cause = format!("{error:#}"), "the heads of the logs are not kept");
     }
     Ok(())
+}
+
+/// On a listener of its own, from now on; where that is.
+fn show_metrics(
+    app: &Arc<App>,
+    listener: TcpListener,
+    key: Option<MetricsKey>,
+) -> anyhow::Result<String> {
+    let url = format!("http://{}{}", listener.local_addr()?, listener::PATH);
+    tokio::spawn(listener::serve(Arc::clone(app), listener, key));
+    Ok(url)
 }
 
 fn limits(server: &Server) -> Limits {
@@ -171,7 +229,8 @@ fn reload_certificates(tls: Option<&Arc<Certificates>>, settings: &Tls) -> anyho
     Ok(())
 }
 
-fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
+/// `at` is told when, by the clock that only counts.
+fn stop_signal(at: Arc<OnceLock<Duration>>) -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {
@@ -179,6 +238,7 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
             _ = terminate.recv() => (),
             _ = interrupt.recv() => (),
         }
+        at.get_or_init(ticks);
         tracing::info!("stopping");
     })
 }

@@ -18,6 +18,7 @@ pub mod http;
 mod init;
 mod launch;
 pub mod limiter;
+pub mod metrics;
 pub mod openapi;
 mod operator;
 mod patience;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use axum::{Router, extract::Request, routing::get};
+use axum::{Router, routing::get};
 use scrip_core::directory::Directory;
 use scrip_seal::KeySource;
 use tokio::time::sleep;
@@ -10,19 +10,20 @@ use tokio::time::sleep;
 use crate::{
     app::App,
     data::explain,
-    http::{pipeline, probes, problem::Problem},
+    http::{self, probes, problem::Problem},
+    metrics::Refusal,
 };
 
 const PAUSE_FIRST: Duration = Duration::from_millis(250);
 const PAUSE_MOST: Duration = Duration::from_secs(5);
 
 /// The process answers that it lives; every other path, known or not, is 503.
-pub(crate) fn router() -> Router {
-    let sealed = async |request: Request| pipeline::refuse(&Problem::Sealed, request).await;
-    Router::new()
+pub(crate) fn router(app: &Arc<App>) -> Router {
+    let sealed = || http::refusing(app, Refusal::Sealed, Problem::Sealed);
+    http::with_metrics(Router::new(), app)
         .route("/healthz", get(probes::healthz))
-        .fallback(sealed)
-        .method_not_allowed_fallback(sealed)
+        .fallback(sealed())
+        .method_not_allowed_fallback(sealed())
 }
 
 /// Asks for the keys until they open the vault. Nothing is made here: an empty vault stays sealed.

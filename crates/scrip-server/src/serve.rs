@@ -102,6 +102,7 @@ struct Place {
 impl Place {
     fn take(permit: OwnedSemaphorePermit, app: Arc<App>) -> Self {
         app.connections.fetch_add(1, Ordering::Relaxed);
+        app.metrics.accepted.one();
         Self { _permit: permit, app }
     }
 }
@@ -128,7 +129,7 @@ struct Front {
 impl Front {
     fn new(app: Arc<App>, tls: Option<Arc<Certificates>>) -> Self {
         let (http1, http2) = (http1(&app.limits), http2(&app.limits));
-        Self { open: http::router(&app), sealed: sealed::router(), app, tls, http1, http2 }
+        Self { open: http::router(&app), sealed: sealed::router(&app), app, tls, http1, http2 }
     }
 
     /// One connection, from its first byte to its last. A client that breaks off is no event of

@@ -101,6 +101,7 @@ fn by_http(runtime: &Runtime, before: u64) {
         epochs: Arc::new(EpochKeys::in_memory(Duration::from_secs(900))),
         bins: Arc::default(),
         clock: Arc::new(StoppedClock),
+        audit: Arc::default(),
         chance: scrip_seal::fill_random,
     };
     let (place, app) = runtime.block_on(async {

@@ -23,6 +23,7 @@ use scrip_core::{
     error::Error,
     id::{TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
+    measure::StoreMeasures,
     operations::claim_answer::ANSWER_RETENTION,
     policy::{PolicyRecords, Signed},
     store::{
@@ -469,8 +470,8 @@ impl Store for MemoryStore {
         self.with(|it| it.known_time)
     }
 
-    fn waiting_writes(&self) -> u64 {
-        0
+    fn measures(&self) -> StoreMeasures {
+        StoreMeasures::default()
     }
 
     fn status(&self) -> StoreFuture<'_, StoreStatus> {

@@ -11,6 +11,7 @@ mod directory;
 mod filed;
 mod intents;
 mod listing;
+mod measures;
 mod policy;
 mod readers;
 mod row;
@@ -49,12 +50,13 @@ use scrip_core::{
     error::Error,
     id::{TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
+    measure::StoreMeasures,
     policy::{PolicyRecords, Signed},
     store::{
         AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, KnownTime,
         Store, StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
     },
-    time::Timestamp,
+    time::{Ticks, Timestamp},
     token_intent::StoredTokenIntent,
 };
 
@@ -81,6 +83,9 @@ pub struct SqliteStore {
     _lock: Option<File>,
 }
 
+/// Where nobody asks how long commits take: they take no time.
+const UNTIMED: Ticks = || Duration::ZERO;
+
 /// An operator's command holds the lock only to begin; a server waits for that long.
 const SERVER_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -90,19 +95,19 @@ impl SqliteStore {
     /// # Errors
     /// The file cannot be used, is open elsewhere, or was written by a newer version.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        Self::open_with(path, Pages::Mapped)
+        Self::open_with(path, Pages::Mapped, UNTIMED)
     }
 
-    /// The same, with a choice of how pages are read.
+    /// The same, with a choice of how pages are read, and a clock by which commits are timed.
     ///
     /// # Errors
     /// As [`SqliteStore::open`].
-    pub fn open_with(path: &Path, pages: Pages) -> Result<Self, StoreError> {
+    pub fn open_with(path: &Path, pages: Pages, ticks: Ticks) -> Result<Self, StoreError> {
         let lock = connection::lock(path, SERVER_PATIENCE)?;
         let busy =
             || StoreError::Unavailable("another process has this data directory open".into());
         let lock = lock.ok_or_else(busy)?;
-        let mut store = Self::start(path, pages, connection::open_writer)?;
+        let mut store = Self::start(path, (pages, ticks), connection::open_writer)?;
         store.access.keep_short(&access::path_of(path))?;
         let progress = Arc::clone(&store.writer.progress);
         store._checkpointer = Some(Checkpointer::start(path, progress)?);
@@ -119,23 +124,23 @@ impl SqliteStore {
         match connection::lock(path, Duration::ZERO)? {
             // Nobody is there, so the schema is ours to bring up to date; and then the lock is
             // free again for a server to start.
-            Some(_lock) => Self::start(path, Pages::Mapped, connection::open_writer),
-            None => Self::start(path, Pages::Mapped, connection::open_writer_beside),
+            Some(_lock) => Self::start(path, (Pages::Mapped, UNTIMED), connection::open_writer),
+            None => Self::start(path, (Pages::Mapped, UNTIMED), connection::open_writer_beside),
         }
     }
 
     fn start(
         path: &Path,
-        pages: Pages,
+        (pages, ticks): (Pages, Ticks),
         open: fn(&Path, Kind) -> Result<rusqlite::Connection, StoreError>,
     ) -> Result<Self, StoreError> {
-        let connection = open(path, Kind::Vault)?;
+        let writer = Writer::start(open(path, Kind::Vault)?, ticks)?;
         let access = access::path_of(path);
         Ok(Self {
             _checkpointer: None,
-            access: AccessLog::start(&access, pages, open(&access, Kind::Access)?)?,
+            access: AccessLog::start(&access, (pages, ticks), open(&access, Kind::Access)?)?,
             readers: Readers::new(path, pages)?,
-            writer: Writer::start(connection)?,
+            writer,
             claims: Claims::default(),
             path: path.to_owned(),
             _lock: None,
@@ -393,8 +398,10 @@ impl Store for SqliteStore {
         })
     }
 
-    fn waiting_writes(&self) -> u64 {
-        self.writer.waiting()
+    fn measures(&self) -> StoreMeasures {
+        let access = self.access.writer.measures("access", &access::path_of(&self.path));
+        let logs = vec![self.writer.measures("vault", &self.path), access];
+        StoreMeasures { logs, readers: self.readers.measures() }
     }
 
     fn check_ready(&self) -> StoreFuture<'_, ()> {

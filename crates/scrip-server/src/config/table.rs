@@ -11,7 +11,9 @@ use crate::{
         Effective,
         limits::{Networks, RateText, RedisUrl},
         parse,
-        value::{EpochKeysAt, Form, LockMemory, LogFilter, LogFormat, Switch, Value, Within},
+        value::{
+            Endpoint, EpochKeysAt, Form, LockMemory, LogFilter, LogFormat, Switch, Value, Within,
+        },
     },
     limiter::WhenAway,
 };
@@ -202,6 +204,21 @@ settings! {
         list_tokens_v1: Switch = "on",
         /// POST /tokens/search, whose place POST /v2/tokens/search has taken: on, or off (410).
         search_tokens_v1: Switch = "on",
+    }
+    metrics: MetricsSettings {
+        /// Where to show metrics at /metrics, in plain HTTP and apart from the clients, such as
+        /// 127.0.0.1:9464; empty for no such listener.
+        listen: Option<SocketAddr> = "",
+        /// A file with the bearer key that /metrics then needs; without a listener of its own,
+        /// /metrics is where the clients ask, for whoever has this key.
+        key_file: Option<PathBuf> = "",
+    }
+    telemetry: TelemetrySettings {
+        /// Where a collector takes traces by OTLP over plain HTTP, such as
+        /// `http://127.0.0.1:4318`; empty for no traces.
+        otlp_endpoint: Option<Endpoint> = "",
+        /// Of how many requests in a hundred, where the caller has not decided already.
+        sample_percent: Within<0, 100> = "100",
     }
     log: Log {
         /// How to write the log: auto (text on a terminal, else json), json, text.

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use hyper::Uri;
 use scrip_core::audit::trail::Reads;
 use tracing_subscriber::EnvFilter;
 
@@ -176,6 +177,31 @@ impl Value for Trust {
         }
     }
 }
+
+/// Where a collector of traces is: the whole address to post to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Endpoint(pub(crate) String);
+
+impl Value for Endpoint {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let rule = "must be an address in plain HTTP such as http://127.0.0.1:4318; for TLS, run a \
+                    collector beside the server";
+        let uri: Uri = text.parse().map_err(|_| rule.to_owned())?;
+        let plain = uri.scheme_str() == Some("http") && uri.query().is_none();
+        let named = uri.authority().is_some_and(|it| !it.as_str().contains('@'));
+        if !plain || !named {
+            return Err(rule.to_owned());
+        }
+        let base = text.trim_end_matches('/');
+        let base = base.strip_suffix(TRACES).unwrap_or(base);
+        Ok(Self(format!("{base}{TRACES}")))
+    }
+}
+
+/// As the protocol has it.
+const TRACES: &str = "/v1/traces";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {

@@ -12,7 +12,7 @@ use scrip_core::{
     rate_limit::Mark,
 };
 
-use crate::{app::App, http::problem::Problem};
+use crate::{app::App, http::problem::Problem, metrics::Unauthenticated};
 
 const HEADER: &str = "bt-api-key";
 
@@ -28,6 +28,14 @@ pub(crate) async fn authenticate(
     headers: &HeaderMap,
     origin: Origin,
 ) -> Result<Authenticated, Problem> {
+    let found = find(app, headers, origin).await;
+    if let Err(problem) = &found {
+        count(app, headers, problem);
+    }
+    found
+}
+
+async fn find(app: &App, headers: &HeaderMap, origin: Origin) -> Result<Authenticated, Problem> {
     let key = single(headers, HEADER, "BT-API-KEY")?.ok_or(Problem::Unauthorized)?;
     let key = key.to_str().map_err(|_| Problem::Unauthorized)?;
     let (digest, known) = known(app, key)?;
@@ -42,6 +50,28 @@ pub(crate) async fn authenticate(
     };
     let (api_key, is_legacy) = (Mark::of(&digest), ApiKeyText::is_legacy(key));
     Ok(Authenticated { caller: Caller::new(principal, origin), api_key, is_legacy })
+}
+
+/// Why there is no caller, where that is the request's fault or its tenant's.
+fn count(app: &App, headers: &HeaderMap, problem: &Problem) {
+    let why = match problem {
+        Problem::Unauthorized if headers.contains_key(HEADER) => Unauthenticated::Unknown,
+        Problem::Unauthorized => Unauthenticated::Missing,
+        Problem::BadHeader(_) => Unauthenticated::Malformed,
+        Problem::Refused => Unauthenticated::Refused,
+        Problem::NoRoute
+        | Problem::MethodNotAllowed
+        | Problem::NoBearer
+        | Problem::UnsupportedMediaType(_)
+        | Problem::Gone(_)
+        | Problem::TooLarge
+        | Problem::BodyTimeout
+        | Problem::Malformed(_)
+        | Problem::Sealed
+        | Problem::Uncounted
+        | Problem::Failed(_) => return,
+    };
+    app.metrics.unauthenticated.one(why);
 }
 
 /// An application's key, found in memory by its digest.

@@ -5,6 +5,7 @@ use hyper::HeaderMap;
 use scrip_core::{
     audit::Operation,
     caller::Caller,
+    error::Error,
     operations::claim_answer::{Turn, claim_answer},
     store::Claim,
 };
@@ -12,7 +13,7 @@ use scrip_core::{
 use crate::{
     app::App,
     http::{authenticate::single, problem::Problem},
-    wire,
+    metrics, wire,
 };
 
 /// What a request with or without a key may do next.
@@ -30,7 +31,17 @@ pub(crate) async fn next(
     let Some(key) = single(headers, "bt-idempotency-key", "BT-IDEMPOTENCY-KEY")? else {
         return Ok(Next::Proceed(None));
     };
-    match claim_answer(&app.vault, caller, operation, key.as_bytes()).await? {
+    let turn = claim_answer(&app.vault, caller, operation, key.as_bytes()).await;
+    let counted = match &turn {
+        Ok(Turn::Proceed(_)) => Some(metrics::Turn::First),
+        Ok(Turn::Replay(_)) => Some(metrics::Turn::Replay),
+        Err(Error::Conflict { .. }) => Some(metrics::Turn::Conflict),
+        Err(_) => None,
+    };
+    if let Some(counted) = counted {
+        app.metrics.idempotency.one(counted);
+    }
+    match turn? {
         Turn::Proceed(claim) => Ok(Next::Proceed(Some(claim))),
         Turn::Replay(replay) => Ok(Next::Replay(wire::answer::replayed(replay))),
     }

@@ -35,6 +35,7 @@ use scrip_core::{
 };
 use tokio::{sync::SemaphorePermit, time::timeout};
 use tower::ServiceExt;
+use tracing::Instrument;
 
 use crate::{
     app::{App, SMALL_BODY_BYTES},
@@ -48,6 +49,8 @@ use crate::{
         throttle,
         trace::{self, TraceId},
     },
+    metrics::Metrics,
+    telemetry::span,
 };
 
 /// Who is at the other end, as far as proxies that we trust can tell.
@@ -82,6 +85,7 @@ impl Asked {
 }
 
 pub(crate) async fn answer<B>(
+    metrics: &Metrics,
     router: Router,
     client: IpAddr,
     request: hyper::Request<B>,
@@ -102,6 +106,7 @@ where
         match answered {
             Ok(Ok(response)) => response,
             Err(_) => {
+                metrics.panics.one();
                 Problem::Failed(Error::Internal("a handler panicked".into())).response(&trace)
             }
         }
@@ -170,17 +175,21 @@ fn client(extensions: &Extensions) -> IpAddr {
 /// One request at one route.
 pub(crate) async fn run(app: &Arc<App>, route: &'static Route, request: Request) -> Response {
     let trace = trace::of(&request);
-    let started = app.vault.clock.now();
+    let begun = (app.ticks)();
     let (mut head, mut body) = request.into_parts();
-    let answered = handle(app, route, (&mut head, &mut body), &trace).await;
+    let span = span::of_request(route, &trace, &head.headers);
+    let handling = handle(app, route, (&mut head, &mut body), &trace).instrument(span.clone());
+    let answered = handling.await;
     if !body.is_end_stream() && !matches!(answered, Err(Problem::BodyTimeout)) {
         discard(&mut body).await;
     }
     let mut response = answered.unwrap_or_else(|problem| problem.response(&trace));
     deprecation::mark(route.operation, head.uri.path(), response.headers_mut());
     let (operation, status) = (route.operation.as_str(), response.status().as_u16());
-    let took_ms = app.vault.clock.now().unix_ms.saturating_sub(started.unix_ms);
-    tracing::debug!(trace = &*trace.0, operation, status, took_ms, "answered");
+    let took = (app.ticks)().saturating_sub(begun);
+    app.metrics.answered(route.operation, status, took);
+    span::answered(&span, status);
+    tracing::debug!(trace = &*trace.0, operation, status, took_us = took.as_micros(), "answered");
     response
 }
 
@@ -262,17 +271,20 @@ async fn let_in(
     let caller = still(app, known_by, caller, &head.headers).await?;
     caller.meets(route.needs)?;
     let claimed = claim.is_some();
-    let (app, needs) = (Arc::clone(app), route.needs);
+    let needs = route.needs;
     let query = head.uri.query().map(str::to_owned);
-    let asked = Asked { app, caller, needs, id, inner_id, query, body, claim };
+    let asked = Asked { app: Arc::clone(app), caller, needs, id, inner_id, query, body, claim };
     let handling = (route.handler)(asked);
     if !claimed {
         return handling.await;
     }
     // In a task of its own: a client that breaks off ends this future, and would end the claim
     // while its write is still on the way to a commit.
-    let handled = tokio::spawn(handling).await;
-    handled.unwrap_or_else(|_| Err(Error::Internal("a handler panicked".into()).into()))
+    let handled = tokio::spawn(handling.in_current_span()).await;
+    handled.unwrap_or_else(|_| {
+        app.metrics.panics.one();
+        Err(Error::Internal("a handler panicked".into()).into())
+    })
 }
 
 /// A body may take its time to arrive, and its sender may have lost its rights meanwhile.
@@ -373,8 +385,10 @@ async fn read_out(body: &mut Body) {
 #[cfg(test)]
 mod tests {
     use axum::routing::get;
+    use scrip_core::time::Clock;
 
     use super::*;
+    use crate::clock::SystemClock;
 
     async fn broken() -> Response {
         panic!("4242424242424242")
@@ -385,7 +399,10 @@ mod tests {
         let router = Router::new().route("/broken", get(broken));
         let request = Request::builder().uri("/broken/").header("bt-trace-id", "trace-7");
         let client = [127, 0, 0, 1].into();
-        let response = answer(router, client, request.body(Body::empty()).unwrap()).await;
+        let metrics = Metrics::new(SystemClock.now());
+        let request = request.body(Body::empty()).unwrap();
+        let response = answer(&metrics, router, client, request).await;
+        assert_eq!(metrics.panics.get(), 1);
         assert_eq!(response.status(), 500);
         assert_eq!(response.headers()["bt-trace-id"], "trace-7");
         assert_eq!(response.headers()["access-control-allow-origin"], "*");

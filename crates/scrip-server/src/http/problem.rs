@@ -18,6 +18,8 @@ pub(crate) enum Problem {
     NoRoute,
     MethodNotAllowed,
     Unauthorized,
+    /// The metrics were asked for without their key.
+    NoBearer,
     /// A header that decides about security was sent more than once, or is not text.
     BadHeader(&'static str),
     UnsupportedMediaType(&'static str),
@@ -58,7 +60,7 @@ impl Problem {
         match self {
             Self::NoRoute | Self::Failed(Error::NotFound) => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::Unauthorized | Self::NoBearer => StatusCode::UNAUTHORIZED,
             Self::UnsupportedMediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Gone(_) => StatusCode::GONE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -83,6 +85,7 @@ impl Problem {
             Self::NoRoute => "there is nothing at this path".to_owned(),
             Self::MethodNotAllowed => "this path does not take this method".to_owned(),
             Self::Unauthorized => "the BT-API-KEY header has no key that is known here".to_owned(),
+            Self::NoBearer => "the Authorization header has no bearer key for metrics".to_owned(),
             Self::BadHeader(name) => format!("the {name} header must be sent once, as plain text"),
             Self::UnsupportedMediaType(wanted) => format!("the content type must be {wanted}"),
             Self::Gone(it) => it.gone(),
@@ -116,9 +119,11 @@ impl Problem {
             Self::NoRoute
             | Self::MethodNotAllowed
             | Self::Unauthorized
+            | Self::NoBearer
             | Self::BodyTimeout
             | Self::Sealed
             | Self::Refused
+            | Self::Uncounted
             | Self::Failed(Error::TooMany { .. } | Error::Unavailable(_) | Error::Internal(_)) => {
                 None
             }
@@ -135,6 +140,7 @@ impl Problem {
             Self::NoRoute
             | Self::MethodNotAllowed
             | Self::Unauthorized
+            | Self::NoBearer
             | Self::BadHeader(_)
             | Self::UnsupportedMediaType(_)
             | Self::Gone(_)

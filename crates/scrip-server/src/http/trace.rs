@@ -42,7 +42,7 @@ fn new_trace() -> String {
 }
 
 /// Plain text of some length that cannot be a card number: it goes into logs and records.
-fn is_fit(text: &str) -> bool {
+pub(crate) fn is_fit(text: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.:/=+".contains(&b);
     let digits: String = text.chars().filter(|it| !"-_.:/=+".contains(*it)).collect();
     let mut runs = digits.split(|it: char| !it.is_ascii_digit());

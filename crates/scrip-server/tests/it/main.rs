@@ -35,9 +35,13 @@ mod limits_shared;
 mod list_applications;
 mod list_connection_formulas;
 mod list_tokens;
+mod metrics;
+mod metrics_documented;
 mod openapi;
 mod permissions;
 mod pipeline;
+#[path = "../support/prometheus.rs"]
+mod prometheus;
 mod redis;
 mod replays;
 mod search_tokens;

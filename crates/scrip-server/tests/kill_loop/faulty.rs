@@ -15,6 +15,7 @@ use scrip_core::{
     error::Error,
     id::{TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
+    measure::StoreMeasures,
     policy::{PolicyRecords, Signed},
     store::{
         AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, KnownTime,
@@ -312,8 +313,8 @@ impl Store for Faulty {
         self.inner.known_time()
     }
 
-    fn waiting_writes(&self) -> u64 {
-        self.inner.waiting_writes()
+    fn measures(&self) -> StoreMeasures {
+        self.inner.measures()
     }
 
     fn status(&self) -> StoreFuture<'_, StoreStatus> {

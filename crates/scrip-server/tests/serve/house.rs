@@ -108,7 +108,8 @@ impl House {
         let url = hello["url"].as_str().unwrap_or_default().to_owned();
         assert!(!url.is_empty(), "it does not listen: {}", self.log());
         let address = url.split("//").nth(1).and_then(|it| it.parse().ok()).expect("an address");
-        Running { child, url, address, stdout }
+        let metrics = hello["metrics"].as_str().map(str::to_owned);
+        Running { child, url, metrics, address, stdout }
     }
 
     pub(crate) fn log(&self) -> String {
@@ -133,6 +134,8 @@ pub(crate) fn eventually(mut what: impl FnMut() -> bool) -> bool {
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) url: String,
+    /// Where it says its metrics are.
+    pub(crate) metrics: Option<String>,
     pub(crate) address: SocketAddr,
     stdout: BufReader<ChildStdout>,
 }

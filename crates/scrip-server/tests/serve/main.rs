@@ -23,7 +23,10 @@ mod house;
 #[cfg(target_os = "linux")]
 mod hygiene;
 mod limits;
+mod metrics;
 mod operator;
+#[path = "../support/prometheus.rs"]
+mod prometheus;
 mod sealed;
 mod settings;
 #[path = "../support/stop.rs"]
@@ -32,3 +35,4 @@ mod stop;
 mod stuck;
 mod tls;
 mod tls_client;
+mod traces;

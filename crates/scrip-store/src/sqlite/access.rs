@@ -18,6 +18,7 @@ use scrip_core::{
     },
     id::TenantId,
     store::StoreError,
+    time::Ticks,
 };
 use tokio::sync::oneshot;
 
@@ -55,13 +56,13 @@ pub(super) fn path_of(vault: &Path) -> PathBuf {
 impl AccessLog {
     pub(super) fn start(
         path: &Path,
-        pages: Pages,
+        (pages, ticks): (Pages, Ticks),
         connection: Connection,
     ) -> Result<Self, StoreError> {
         Ok(Self {
             _checkpointer: None,
             readers: Readers::new(path, pages)?,
-            writer: Writer::start(connection)?,
+            writer: Writer::start(connection, ticks)?,
             waiting: Arc::default(),
         })
     }

@@ -64,6 +64,8 @@ fn run(connection: &Connection, stopped: &mpsc::Receiver<()>, progress: &Progres
         }
         match catch_up(connection) {
             Ok(log) => {
+                let waiting = log.pages.saturating_sub(log.moved);
+                progress.pages_waiting.set(waiting.try_into().unwrap_or_default());
                 progress.restart_due.store(restart_helps(&last, &log), Ordering::Relaxed);
                 // Until every page is moved, readers have to look for it in the log: try again.
                 if log.moved == log.pages {

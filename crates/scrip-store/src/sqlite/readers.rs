@@ -6,7 +6,10 @@ use std::{
 };
 
 use rusqlite::Connection;
-use scrip_core::store::StoreError;
+use scrip_core::{
+    measure::{Counter, Level, ReaderMeasures, SPAN_TARGET},
+    store::StoreError,
+};
 
 use crate::sqlite::{Pages, connection::open_reader};
 
@@ -18,12 +21,16 @@ pub(super) struct Readers {
     path: PathBuf,
     pages: Pages,
     idle: Mutex<Vec<Connection>>,
+    busy: Level,
+    opened: Counter,
 }
 
 impl Readers {
     pub(super) fn new(path: &Path, pages: Pages) -> Result<Self, StoreError> {
         let idle = Mutex::new(vec![open_reader(path, pages)?]);
-        Ok(Self { path: path.to_owned(), pages, idle })
+        let (busy, opened) = (Level::default(), Counter::default());
+        opened.one();
+        Ok(Self { path: path.to_owned(), pages, idle, busy, opened })
     }
 
     /// Reads on the calling thread. A lookup takes microseconds, less than handing it to another
@@ -32,8 +39,10 @@ impl Readers {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        let _span = tracing::info_span!(target: SPAN_TARGET, "store_read").entered();
         let idle = self.lock().pop();
-        let connection = idle.map_or_else(|| open_reader(&self.path, self.pages), Ok)?;
+        let connection = idle.map_or_else(|| self.open(), Ok)?;
+        let _busy = Busy::new(&self.busy);
         let result = work(&connection);
         let mut idle = self.lock();
         if idle.len() < IDLE_MAX {
@@ -42,7 +51,33 @@ impl Readers {
         result
     }
 
+    fn open(&self) -> Result<Connection, StoreError> {
+        self.opened.one();
+        open_reader(&self.path, self.pages)
+    }
+
+    pub(super) fn measures(&self) -> ReaderMeasures {
+        let idle = self.lock().len().try_into().unwrap_or(u64::MAX);
+        ReaderMeasures { busy: self.busy.get(), idle, opened: self.opened.get() }
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody reads; also one whose read panics has ended.
+struct Busy<'a>(&'a Level);
+
+impl<'a> Busy<'a> {
+    fn new(level: &'a Level) -> Self {
+        level.rise();
+        Self(level)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.fall();
     }
 }

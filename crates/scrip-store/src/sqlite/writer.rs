@@ -5,6 +5,7 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -14,13 +15,18 @@ use std::{
 };
 
 use rusqlite::Connection;
-use scrip_core::store::StoreError;
+use scrip_core::{
+    measure::{Level, LogMeasures, SPAN_TARGET},
+    store::StoreError,
+    time::Ticks,
+};
 use tokio::sync::{mpsc, oneshot};
+use tracing::Instrument;
 
-use crate::sqlite::{connection::BUSY_TIMEOUT, fault};
+use crate::sqlite::{connection::BUSY_TIMEOUT, fault, measures::Counts};
 
 /// Past this a write is refused at once: waiting longer than a client does helps nobody.
-const QUEUE_MAX: usize = 4096;
+pub(super) const QUEUE_MAX: usize = 4096;
 /// Enough to spread the cost of a sync; few enough that no one waits long for the others.
 const BATCH_MAX: usize = 256;
 
@@ -42,6 +48,7 @@ pub(super) struct Writer {
     queue: Option<mpsc::Sender<Work>>,
     thread: Option<JoinHandle<()>>,
     pub(super) progress: Arc<Progress>,
+    counts: Arc<Counts>,
 }
 
 /// What the writer and the checkpointer tell each other.
@@ -56,18 +63,21 @@ pub(super) struct Progress {
     pub(super) cut_asked: AtomicBool,
     /// The writer could not; now the checkpointer tries.
     pub(super) cut_due: AtomicBool,
+    /// Pages of the log that are not in the file yet, as the checkpointer last saw it.
+    pub(super) pages_waiting: Level,
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection) -> Result<Self, StoreError> {
+    pub(super) fn start(connection: Connection, ticks: Ticks) -> Result<Self, StoreError> {
         let (queue, waiting) = mpsc::channel(QUEUE_MAX);
         let progress = Arc::new(Progress::default());
-        let shared = Arc::clone(&progress);
+        let counts = Arc::new(Counts::default());
+        let shared = (Arc::clone(&progress), Arc::clone(&counts));
         let thread = Builder::new()
             .name("scrip-writer".to_owned())
-            .spawn(move || run(&connection, waiting, &shared))
+            .spawn(move || run(&connection, waiting, (&shared.0, &shared.1), ticks))
             .map_err(|error| StoreError::Unavailable(error.into()))?;
-        Ok(Self { queue: Some(queue), thread: Some(thread), progress })
+        Ok(Self { queue: Some(queue), thread: Some(thread), progress, counts })
     }
 
     /// Runs the work in the next commit, and answers once that is durable.
@@ -93,14 +103,19 @@ impl Writer {
             Worked { keep, tell: Box::new(tell) }
         });
         self.submit(work)?;
-        answer.await.map_err(|_| stopped())?
+        // From here to the commit: waiting, working, syncing.
+        let span = tracing::info_span!(target: SPAN_TARGET, "store_write");
+        answer.instrument(span).await.map_err(|_| stopped())?
     }
 
     /// For the next commit.
     pub(super) fn submit(&self, work: Work) -> Result<(), StoreError> {
         let queue = self.queue.as_ref().ok_or_else(stopped)?;
         queue.try_send(work).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => StoreError::Busy,
+            mpsc::error::TrySendError::Full(_) => {
+                self.counts.refused.one();
+                StoreError::Busy
+            }
             mpsc::error::TrySendError::Closed(_) => stopped(),
         })
     }
@@ -112,10 +127,15 @@ impl Writer {
 }
 
 impl Writer {
-    /// Writes that were taken and not begun.
-    pub(super) fn waiting(&self) -> u64 {
+    /// What it has counted; `path` is its database file.
+    pub(super) fn measures(&self, log: &'static str, path: &Path) -> LogMeasures {
         let waiting = |it: &mpsc::Sender<Work>| it.max_capacity().saturating_sub(it.capacity());
-        self.queue.as_ref().map_or(0, waiting).try_into().unwrap_or(u64::MAX)
+        LogMeasures {
+            log,
+            waiting: self.queue.as_ref().map_or(0, waiting).try_into().unwrap_or(u64::MAX),
+            wal_pages_waiting: self.progress.pages_waiting.get(),
+            ..self.counts.read(path)
+        }
     }
 }
 
@@ -129,13 +149,31 @@ impl Drop for Writer {
     }
 }
 
-fn run(connection: &Connection, mut waiting: mpsc::Receiver<Work>, progress: &Progress) {
+fn run(
+    connection: &Connection,
+    mut waiting: mpsc::Receiver<Work>,
+    (progress, counts): (&Progress, &Counts),
+    ticks: Ticks,
+) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while waiting.blocking_recv_many(&mut batch, BATCH_MAX) > 0 {
         if progress.restart_due.swap(false, Ordering::Relaxed) {
             restart(connection);
         }
-        commit(connection, &mut batch, &mut waiting, progress);
+        let begun = ticks();
+        let (done, committed) = commit(connection, &mut batch, &mut waiting);
+        let took = ticks().saturating_sub(begun);
+        // Not before the commit began: whoever asked may have joined it later.
+        if progress.cut_asked.swap(false, Ordering::Relaxed) && !cut_soon(connection) {
+            tracing::warn!("somebody reads the database all the while; its log is cut later");
+            // Nobody else is to wait for it.
+            progress.cut_due.store(true, Ordering::Relaxed);
+        }
+        // Before anybody hears of it: whoever then asks finds his write counted.
+        counts.note(committed.is_ok().then_some(done.len()), took);
+        for worked in done.into_iter().flatten() {
+            (worked.tell)(if committed.is_ok() { Ok(()) } else { Err(unknown()) });
+        }
         progress.commits.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -178,16 +216,16 @@ pub(super) fn cut(connection: &Connection) -> bool {
     busy == Ok(0_i64)
 }
 
+/// All that is in it, and whether it is durable; nobody has been told.
 fn commit(
     connection: &Connection,
     batch: &mut Vec<Work>,
     waiting: &mut mpsc::Receiver<Work>,
-    progress: &Progress,
-) {
+) -> (Vec<Option<Worked>>, Result<(), StoreError>) {
     let mut done = Vec::with_capacity(batch.len());
-    if execute(connection, "BEGIN IMMEDIATE").is_err() {
+    if let Err(error) = execute(connection, "BEGIN IMMEDIATE") {
         batch.clear();
-        return;
+        return (done, Err(error));
     }
     for work in batch.drain(..) {
         done.push(attempt(connection, work));
@@ -202,15 +240,7 @@ fn commit(
     if committed.is_err() && !connection.is_autocommit() {
         drop(execute(connection, "ROLLBACK"));
     }
-    // Not before the commit began: whoever asked may have joined it later.
-    if progress.cut_asked.swap(false, Ordering::Relaxed) && !cut_soon(connection) {
-        tracing::warn!("somebody reads the database all the while; its log is cut later");
-        // Nobody else is to wait for it.
-        progress.cut_due.store(true, Ordering::Relaxed);
-    }
-    for worked in done.into_iter().flatten() {
-        (worked.tell)(if committed.is_ok() { Ok(()) } else { Err(unknown()) });
-    }
+    (done, committed)
 }
 
 fn unknown() -> StoreError {

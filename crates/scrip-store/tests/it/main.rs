@@ -59,6 +59,7 @@ mod sqlite_altered;
 mod sqlite_backup;
 mod sqlite_beside;
 mod sqlite_destroyed;
+mod sqlite_measures;
 mod sqlite_sweeps;
 mod timing;
 mod trail;

@@ -242,11 +242,12 @@ async fn a_replaced_key_is_nowhere() {
         let (tenant, other) =
             (world.tenant(Settings::default()).await, world.tenant(Settings::default()).await);
         let traces = Traces::of(&world.file(), &tenant);
+        let key = Arc::clone(&tenant.audit_key);
         let replace = move |records: PolicyRecords| {
             let (mut tenant, seal) = (records.tenant, records.seal);
             tenant.record.keys.lasting = Sealed::from_stored(vec![7; bytes]);
             tenant.record.keys.sealing = vec![(1, Sealed::from_stored(vec![8; bytes]))];
-            let audit = AuditRecord::of_operator(Operation::UpdateTenant, START);
+            let audit = AuditRecord::of_operator(Operation::UpdateTenant, &key, START);
             let written = Beside { audit, entity: String::new(), answer: None };
             Ok(PolicyEdit { writes: vec![PolicyWrite::PutTenant(tenant)], seal, written })
         };

@@ -1,0 +1,109 @@
+//! Every metric, declared once: its name, its kind and what it tells.
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+impl Kind {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Family {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) about: &'static str,
+}
+
+macro_rules! families {
+    ($($constant:ident $kind:ident $name:literal $about:literal;)+) => {
+        $(pub(super) const $constant: Family =
+            Family { name: $name, kind: Kind::$kind, about: $about };)+
+
+        #[cfg(test)]
+        const ALL: &[Family] = &[$($constant),+];
+    };
+}
+
+#[rustfmt::skip]
+families! {
+    BUILD_INFO Gauge "scrip_build_info" "Always 1; the version is its label.";
+    SEALED Gauge "scrip_sealed" "1 while every request is refused because the keys are not open, or rights could not be followed.";
+    REQUESTS Counter "scrip_requests_total" "Answers at routes, by operation and status.";
+    REQUEST_DURATION Histogram "scrip_request_duration_seconds" "From the head of a request to its answer, by operation.";
+    IN_FLIGHT Gauge "scrip_requests_in_flight" "Requests that have no answer yet.";
+    REFUSED Counter "scrip_requests_refused_total" "Requests that came to no route, by reason.";
+    PANICS Counter "scrip_panics_total" "Requests that ended by a panic.";
+    CONNECTIONS Gauge "scrip_connections" "Open connections.";
+    CONNECTIONS_MAX Gauge "scrip_connections_max" "Connections that may be open at once; further ones wait.";
+    ACCEPTED Counter "scrip_connections_accepted_total" "Connections so far.";
+    BODY_ROOM Gauge "scrip_large_bodies_free_bytes" "Room that is left for bodies over 64 KiB.";
+    UNAUTHENTICATED Counter "scrip_authentication_failures_total" "Requests at routes without a good key, by reason.";
+    IDEMPOTENCY Counter "scrip_idempotency_turns_total" "Requests with an idempotency key: the first, a replay, or a conflict with one in flight.";
+    LIMITER Counter "scrip_limiter_decisions_total" "Decisions of the rate limiter, by row of its table.";
+    LIMITER_COUNTERS Gauge "scrip_limiter_counters" "Counters of the rate limiter that are in use in this process.";
+    LIMITER_COUNTERS_MAX Gauge "scrip_limiter_counters_max" "Counters there is room for; beyond them newcomers share.";
+    SHARED_FAILED Counter "scrip_shared_counters_failures_total" "Requests for which shared counters did not answer.";
+    SHARED_UP Gauge "scrip_shared_counters_up" "1 while shared counters answer; absent when there are none.";
+    DIRECTORY_VERSION Gauge "scrip_directory_version" "Version of tenants, applications and keys in memory.";
+    DIRECTORY_TENANTS Gauge "scrip_directory_tenants" "Tenants in memory.";
+    DIRECTORY_RELOADS Counter "scrip_directory_reloads_total" "Loads of tenants, applications and keys, by outcome.";
+    ALTERATIONS Gauge "scrip_policy_alterations" "Policy rows that are not as the vault wrote them.";
+    EPOCH_KEYS Gauge "scrip_epoch_keys" "Keys of card verification codes that are held now.";
+    SWEPT Counter "scrip_sweeper_removed_total" "What left because its time was over, by kind.";
+    SWEEP_FAILURES Counter "scrip_sweeper_failures_total" "Runs of a sweeper that broke off, by kind.";
+    SWEEP_FINISHED Gauge "scrip_sweeper_last_finished_timestamp_seconds" "When a sweeper last left nothing to remove, by kind; 0 before the first time.";
+    CACHE_HITS Counter "scrip_cache_hits_total" "Lookups that found what they looked for, by cache.";
+    CACHE_MISSES Counter "scrip_cache_misses_total" "Lookups that did not, by cache.";
+    CACHE_ENTRIES Gauge "scrip_cache_entries" "What is kept, by cache.";
+    STORE_QUEUE Gauge "scrip_store_queue_depth" "Writes that wait for the writer, by log.";
+    STORE_QUEUE_MAX Gauge "scrip_store_queue_max" "Writes that may wait; further ones are refused.";
+    STORE_REFUSED Counter "scrip_store_writes_refused_total" "Writes that found no place to wait, by log.";
+    STORE_COMMITS Counter "scrip_store_commits_total" "Durable commits, by log.";
+    STORE_FAILED Counter "scrip_store_commit_failures_total" "Transactions that failed, by log.";
+    STORE_BATCH Histogram "scrip_store_commit_batch_size" "Writes that shared a commit, by log.";
+    STORE_DURATION Histogram "scrip_store_commit_duration_seconds" "From the beginning of a transaction until it is durable, by log.";
+    WAL_BYTES Gauge "scrip_store_wal_bytes" "Size of the write-ahead log's file, by log.";
+    WAL_WAITING Gauge "scrip_store_wal_pages_waiting" "Pages of the write-ahead log that are not in the database file yet, by log.";
+    READERS_BUSY Gauge "scrip_store_readers_busy" "Connections of the engine that read now.";
+    READERS_IDLE Gauge "scrip_store_readers_idle" "Connections of the engine that are kept for the next read.";
+    READERS_OPENED Counter "scrip_store_readers_opened_total" "Connections of the engine that were opened to read.";
+    STARTED_AT Gauge "scrip_process_start_time_seconds" "When this server started, by its own clock.";
+    RESIDENT Gauge "scrip_process_resident_memory_bytes" "Memory that is not swapped or given back, mapped files included.";
+    ANONYMOUS Gauge "scrip_process_anonymous_memory_bytes" "Of it, what is the process's own.";
+    OPEN_FILES Gauge "scrip_process_open_fds" "Open files and sockets.";
+    OPEN_FILES_MAX Gauge "scrip_process_max_fds" "Files and sockets that may be open.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_whose_they_are_and_what_they_count() {
+        for family in ALL {
+            let name = family.name;
+            assert!(name.starts_with("scrip_"), "{name}");
+            assert_eq!(family.kind == Kind::Counter, name.ends_with("_total"), "{name}");
+            let plain = |it: char| it.is_ascii_lowercase() || it == '_';
+            assert!(name.chars().all(plain), "{name}");
+            for unit in ["_ms", "_micros", "_kib", "_minutes"] {
+                assert!(!name.contains(unit), "{name}: a unit is a base unit");
+            }
+            assert!(family.about.ends_with('.') && !family.about.contains(['\n', '\\']), "{name}");
+        }
+        let mut names: Vec<_> = ALL.iter().map(|it| it.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+    }
+}
