@@ -48,8 +48,6 @@ fn limit(rate: Rate) -> usize {
 impl Log {
     /// Whether one more may come now. `lent` admissions stand elsewhere and may be this counter's.
     pub(super) fn verdict(&self, now_ms: i64, rate: Rate, lent: usize) -> Verdict {
-        // Somebody who read the clock later was here before.
-        let now_ms = self.newest_ms(now_ms);
         let window_wait_ms = self.window_wait_ms(now_ms, rate, lent);
         if let Some(until_ms) = self.blocked_until_ms.filter(|it| now_ms <= *it) {
             let wait_ms = until_ms.saturating_sub(now_ms).saturating_add(1);

@@ -125,6 +125,30 @@ fn what_stands_in_redis_tells_nothing_and_ends() {
     }
 }
 
+/// A log there is no longer than its limit.
+#[test]
+fn what_stands_in_redis_is_bounded() {
+    let redis = Redis::start();
+    let (runtime, pepper) = (Runtime::new().unwrap(), pepper());
+    let brief =
+        Rate { window: Duration::from_micros(1), ..slow().rate(Row::AccountUpdater).unwrap() };
+    let subject = Subject::Address(Network::of([192, 0, 2, 1].into()));
+    let demand = Demand { row: Row::AccountUpdater, subject, rate: brief };
+    // With room for another, so that the log does not end before it is looked at.
+    let lasting = Demand { rate: slow().rate(Row::PrivateApplication).unwrap(), ..demand };
+    runtime.block_on(async {
+        let shared = Shared::start(redis.client(), PATIENT).await;
+        for _ in 0..100 {
+            shared.count(&pepper, &[demand]).await.unwrap();
+        }
+        assert!(shared.count(&pepper, &[lasting]).await.unwrap().outcome.is_ok());
+    });
+    let names: Vec<String> = redis.ask(&["KEYS", "scrip:limit:account_updater:*"]);
+    assert_eq!(names.len(), 1);
+    let length: usize = redis.ask(&["LLEN", &names[0]]);
+    assert!(length <= 11, "{length}");
+}
+
 /// A blocked address is refused without asking Redis again.
 #[test]
 fn a_refusal_is_remembered() {
