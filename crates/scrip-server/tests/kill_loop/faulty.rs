@@ -7,7 +7,7 @@ use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord},
     audit::{
         AuditRecord,
-        chain::{Chain, Log, LogRecord, PruneChain},
+        chain::{Chain, Head, Log, LogRecord, PruneChain},
         trail::Access,
     },
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
@@ -219,6 +219,10 @@ impl Store for Faulty {
             }));
             Ok(())
         })
+    }
+
+    fn list_heads(&self, log: Log) -> StoreFuture<'_, Vec<Head>> {
+        self.inner.list_heads(log)
     }
 
     fn list_chains(&self, log: Log) -> StoreFuture<'_, Vec<Chain>> {
