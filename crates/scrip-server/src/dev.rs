@@ -64,7 +64,9 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
         let directory =
             Directory::load(&*app.vault.store, &*source, None).await.map_err(explain)?;
         app.open(directory, source);
-        HeadKeeper::new(settings.head_file()).update(&app.vault).await?;
+        if let Err(error) = HeadKeeper::new(settings.head_file()).update(&app.vault).await {
+            tracing::error!(cause = format!("{error:#}"), "the heads of the logs are not kept");
+        }
         let limits = settings.limits.mode;
         if json {
             announce_json(addresses, &keys)

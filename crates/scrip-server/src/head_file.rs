@@ -49,8 +49,8 @@ impl HeadKeeper {
         let Some(key) = vault.audit.key() else { return Ok(()) };
         let mut heads = Vec::new();
         for log in Log::ALL {
-            let chains = vault.store.list_chains(log).await.map_err(|it| explain(it.into()))?;
-            heads.extend(chains.iter().map(|it| KeptHead::of(log, &it.head)));
+            let ends = vault.store.list_heads(log).await.map_err(|it| explain(it.into()))?;
+            heads.extend(ends.iter().map(|it| KeptHead::of(log, it)));
         }
         if self.known.is_none() {
             self.known = read(&self.path, key)?;

@@ -13,6 +13,7 @@ use crate::{
     config::{Environment, Settings},
     data::{create_folder, explain},
     head_file::HeadKeeper,
+    operator::warn,
     process,
 };
 
@@ -66,7 +67,9 @@ async fn found(settings: &Settings) -> anyhow::Result<Made> {
     found_vault(&vault, &*source).await.map_err(explain)?;
     // An older vault may have another key.
     Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;
-    HeadKeeper::new(settings.head_file()).update(&vault).await?;
+    if let Err(error) = HeadKeeper::new(settings.head_file()).update(&vault).await {
+        warn(&error);
+    }
     Ok(Made { root_key, vault: !founded })
 }
 

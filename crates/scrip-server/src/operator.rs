@@ -98,7 +98,7 @@ impl Where {
 
 /// What was asked for is done all the same.
 #[expect(clippy::print_stderr, reason = "beside the answer, which is on standard output")]
-fn warn(error: &anyhow::Error) {
+pub(crate) fn warn(error: &anyhow::Error) {
     eprintln!("scrip: warning: {error:#}");
 }
 

@@ -7,7 +7,7 @@ use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord},
     audit::{
         AuditRecord,
-        chain::{Chain, Log, LogRecord, PruneChain},
+        chain::{Chain, Head, Log, LogRecord, PruneChain},
         trail::Access,
     },
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
@@ -32,6 +32,9 @@ use tokio::{net::TcpListener, time::sleep};
 
 /// Long enough that a kill falls into it while every client waits.
 const GAP: Duration = Duration::from_millis(40);
+
+/// Longer than it takes to kill a server after it has shown something.
+const UNSEEN_GAP: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -216,11 +219,15 @@ impl Store for Faulty {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
             drop(tokio::spawn(async move {
-                sleep(GAP).await;
+                sleep(UNSEEN_GAP).await;
                 drop(inner.record_access(access).await);
             }));
             Ok(())
         })
+    }
+
+    fn list_heads(&self, log: Log) -> StoreFuture<'_, Vec<Head>> {
+        self.inner.list_heads(log)
     }
 
     fn list_chains(&self, log: Log) -> StoreFuture<'_, Vec<Chain>> {

@@ -51,9 +51,9 @@ pub struct Copied {
 /// Instructions of the engine between two looks at how far it is: about a millisecond.
 const LOOK_EVERY: i32 = 10_000;
 
-/// Copies a vault, which others may have open, into an empty file: the database, and the access log
-/// beside it, which is read after it, so that it has whoever saw what the copy has. The copy is not
-/// synced.
+/// Copies a vault, which others may have open, into an empty file. The copy is not synced.
+///
+/// The access log is read after the database, so that it has whoever saw what the copy has.
 ///
 /// The log cannot start over while this reads, so it gives up when the log is longer than a bound:
 /// a full disk is worse than no backup.

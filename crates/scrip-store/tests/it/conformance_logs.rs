@@ -81,6 +81,7 @@ async fn a_life_is_recorded_in_order(world: World) {
     for (log, records) in [(Log::Audit, audit), (Log::Access, access)] {
         let chains = world.vault.store.list_chains(log).await.unwrap();
         assert_eq!(chains.len(), 1);
+        assert_eq!(world.vault.store.list_heads(log).await.unwrap(), [chains[0].head]);
         assert_eq!(chains[0].oldest, records.first().map(|it| it.at));
         let ends = Ends { heads: chains.iter().map(|it| it.head).collect(), ..Ends::default() };
         let key = Arc::clone(world.vault.audit.key().unwrap());

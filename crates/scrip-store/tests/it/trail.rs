@@ -62,8 +62,8 @@ async fn prune(world: &World) -> usize {
 async fn kept(store: &dyn Store) -> Vec<KeptHead> {
     let mut kept = Vec::new();
     for log in Log::ALL {
-        let chains = store.list_chains(log).await.unwrap();
-        kept.extend(chains.iter().map(|it| KeptHead::of(log, &it.head)));
+        let heads = store.list_heads(log).await.unwrap();
+        kept.extend(heads.iter().map(|it| KeptHead::of(log, it)));
     }
     kept
 }
