@@ -6,8 +6,10 @@
 
 pub mod chain;
 pub mod head_file;
+pub mod message;
 pub mod trail;
 pub mod verify;
+pub mod walk;
 
 use std::{net::Ipv4Addr, sync::Arc};
 
@@ -26,9 +28,16 @@ macro_rules! operations {
         pub enum Operation { $($name),* }
 
         impl Operation {
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
+            }
+
+            #[must_use]
+            pub fn parse(text: &str) -> Option<Self> {
+                match text { $($text => Some(Self::$name),)* _ => None }
             }
         }
     };
@@ -76,6 +85,9 @@ operations! {
     CreateAccessSession "create_access_session";
     AuthorizeAccessSession "authorize_access_session";
     ListConnectionFormulas "list_connection_formulas";
+    ListLogs "list_logs";
+    ListLogEntityTypes "list_log_entity_types";
+    GetTenantUsage "get_tenant_usage";
 }
 
 /// Of what kind the entity of a record is.
@@ -115,6 +127,19 @@ impl EntityType {
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.as_str() == text)
     }
+
+    /// For people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Token => "Token",
+            Self::TokenIntent => "Token intent",
+            Self::Application => "Application",
+            Self::ApiKey => "API key",
+            Self::Tenant => "Tenant",
+            Self::Session => "Session",
+        }
+    }
 }
 
 impl Operation {
@@ -144,7 +169,10 @@ impl Operation {
             | Self::UpdateTenant
             | Self::DeleteTenant
             | Self::GetTenantQuotas
-            | Self::SetTenantQuotas => EntityType::Tenant,
+            | Self::SetTenantQuotas
+            | Self::GetTenantUsage
+            // Only where it is refused: a record of each page would move the pages.
+            | Self::ListLogs => EntityType::Tenant,
             Self::CreateApplication
             | Self::ListApplications
             | Self::GetApplication
@@ -158,7 +186,9 @@ impl Operation {
             | Self::DeleteApiKey
             | Self::ImportApiKey => EntityType::ApiKey,
             Self::CreateAccessSession | Self::AuthorizeAccessSession => EntityType::Session,
-            Self::ListPermissions | Self::ListConnectionFormulas => return None,
+            Self::ListPermissions | Self::ListConnectionFormulas | Self::ListLogEntityTypes => {
+                return None;
+            }
         })
     }
 }

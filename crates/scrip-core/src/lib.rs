@@ -30,6 +30,7 @@ mod expressions;
 mod fields;
 pub mod id;
 pub mod listing;
+mod log_page;
 pub mod numbered_page;
 pub mod operations;
 pub mod page;

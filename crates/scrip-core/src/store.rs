@@ -11,6 +11,7 @@ use crate::{
         AuditRecord,
         chain::{Chain, Log, LogRecord, PruneChain},
         trail::Access,
+        walk::{WalkRecords, Walked},
     },
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     container::Containers,
@@ -178,6 +179,9 @@ pub trait Store: Send + Sync {
         after: i64,
         records_max: usize,
     ) -> StoreFuture<'_, Vec<LogRecord>>;
+
+    /// Some of a tenant's records that meet a filter, the newest first. Never waits for a writer.
+    fn walk_records(&self, inquiry: Inquiry, walk: WalkRecords) -> StoreFuture<'_, Walked>;
 
     /// Removes some of the first records of a chain, and writes the checkpoint that it then begins
     /// at; how many.

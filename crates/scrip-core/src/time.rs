@@ -52,9 +52,17 @@ impl Timestamp {
     /// # Errors
     /// It is none of these, or no such date.
     pub fn parse_expiry(text: &str) -> Result<Self, FieldError> {
+        Self::parse_date("expires_at", text)
+    }
+
+    /// The same forms elsewhere.
+    ///
+    /// # Errors
+    /// As for [`Timestamp::parse_expiry`].
+    pub fn parse_date(field: &'static str, text: &str) -> Result<Self, FieldError> {
         let parsed = if text.contains('/') { american(text) } else { rfc3339(text) };
         let rule = "must be a date and time such as 2030-08-27T02:23:57+00:00, or 8/27/2030";
-        parsed.ok_or_else(|| FieldError::new("expires_at", rule))
+        parsed.ok_or_else(|| FieldError::new(field, rule))
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod cors;
 pub(crate) mod deprecation;
 pub(crate) mod idempotency;
 pub(crate) mod keyless;
+pub(crate) mod logs;
 pub(crate) mod permissions;
 pub(crate) mod pipeline;
 pub(crate) mod probes;
@@ -125,6 +126,9 @@ pub(crate) const ROUTES: &[Route] = &[
 
     route(Operation::CreateAccessSession, MethodFilter::POST, "/sessions", PUBLIC, (None, sessions::create)),
     route(Operation::AuthorizeAccessSession, MethodFilter::POST, "/sessions/authorize", PRIVATE, (Json, sessions::authorize)),
+
+    route(Operation::ListLogs, MethodFilter::GET, "/logs", may(Permission::LogRead), (None, logs::list)),
+    route(Operation::ListLogEntityTypes, MethodFilter::GET, "/logs/entity-types", may(Permission::LogRead), (None, logs::entity_types)),
 
     route(Operation::ListConnectionFormulas, MethodFilter::GET, "/orchestration/connection_formulas", may(Permission::ConnectionFormulas), (None, connection_formulas::list)),
     route(Operation::ListConnectionFormulas, MethodFilter::POST, "/orchestration/connection_formulas", may(Permission::ConnectionFormulas), (None, connection_formulas::list)),

@@ -10,6 +10,7 @@ pub(crate) mod detokenize;
 pub(crate) mod fields;
 pub(crate) mod json;
 pub(crate) mod list;
+pub(crate) mod log;
 pub(crate) mod query;
 pub(crate) mod schema;
 pub(crate) mod search;

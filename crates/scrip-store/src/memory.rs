@@ -17,6 +17,7 @@ use scrip_core::{
         AuditRecord,
         chain::{Chain, Log, LogRecord, PruneChain},
         trail::Access,
+        walk::{WalkRecords, Walked},
     },
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::{DirectoryRecords, SystemKeys},
@@ -455,6 +456,10 @@ impl Store for MemoryStore {
         records_max: usize,
     ) -> StoreFuture<'_, Vec<LogRecord>> {
         self.with(move |it| it.log(log).records(tenant, after).take(records_max).cloned().collect())
+    }
+
+    fn walk_records(&self, inquiry: Inquiry, walk: WalkRecords) -> StoreFuture<'_, Walked> {
+        self.with(move |it| it.log(walk.log).walk(inquiry.tenant().id, &walk))
     }
 
     fn prune_chain(&self, prune: PruneChain) -> StoreFuture<'_, usize> {

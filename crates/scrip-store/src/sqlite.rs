@@ -21,6 +21,7 @@ mod sweep;
 mod time;
 mod tokens;
 pub mod trail;
+mod walk;
 mod writer;
 
 use std::{
@@ -43,6 +44,7 @@ use scrip_core::{
         AuditRecord,
         chain::{Chain, Log, LogRecord, PruneChain},
         trail::Access,
+        walk::{WalkRecords, Walked},
     },
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::{DirectoryRecords, SystemKeys},
@@ -371,6 +373,12 @@ impl Store for SqliteStore {
     ) -> StoreFuture<'_, Vec<LogRecord>> {
         let read = move |it: &_| audit::list_records(it, tenant, after, records_max);
         Box::pin(async move { self.log(log).0.read(read) })
+    }
+
+    fn walk_records(&self, inquiry: Inquiry, walk: WalkRecords) -> StoreFuture<'_, Walked> {
+        let tenant = inquiry.tenant().id;
+        let (readers, _) = self.log(walk.log);
+        Box::pin(async move { readers.read(|it| walk::walk_records(it, tenant, &walk)) })
     }
 
     fn prune_chain(&self, prune: PruneChain) -> StoreFuture<'_, usize> {

@@ -49,6 +49,8 @@ const ROWS: &[(Operation, Body)] = &[
     (Operation::ListPermissions, |_| None),
     (Operation::CreateAccessSession, |_| None),
     (Operation::AuthorizeAccessSession, |it| Some(json!({"nonce": it.nonce, "permissions": [it.lent]}))),
+    (Operation::ListLogs, |_| None),
+    (Operation::ListLogEntityTypes, |_| None),
     (Operation::ListConnectionFormulas, |_| None),
 ];
 

@@ -28,6 +28,7 @@ mod idempotency;
 mod late_bodies;
 mod list_applications;
 mod list_connection_formulas;
+mod list_logs;
 mod list_tokens;
 mod openapi;
 mod permissions;

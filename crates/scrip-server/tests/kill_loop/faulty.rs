@@ -9,6 +9,7 @@ use scrip_core::{
         AuditRecord,
         chain::{Chain, Log, LogRecord, PruneChain},
         trail::Access,
+        walk::{WalkRecords, Walked},
     },
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::{Directory, DirectoryRecords, SystemKeys},
@@ -218,6 +219,10 @@ impl Store for Faulty {
         records_max: usize,
     ) -> StoreFuture<'_, Vec<LogRecord>> {
         self.inner.list_records(of, after, records_max)
+    }
+
+    fn walk_records(&self, inquiry: Inquiry, walk: WalkRecords) -> StoreFuture<'_, Walked> {
+        self.inner.walk_records(inquiry, walk)
     }
 
     fn prune_chain(&self, prune: PruneChain) -> StoreFuture<'_, usize> {

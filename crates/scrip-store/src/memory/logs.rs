@@ -7,6 +7,7 @@ use scrip_core::{
         AuditRecord,
         chain::{Chain, Checkpoint, Entry, Head, Log, LogRecord, PruneChain, Tip},
         trail::Access,
+        walk::{WalkRecords, Walked},
     },
     id::TenantId,
     store::StoreError,
@@ -70,6 +71,18 @@ impl Chains {
 
     pub(super) fn records(&self, tenant: TenantId, after: i64) -> impl Iterator<Item = &LogRecord> {
         self.records.iter().filter(move |it| it.tenant == tenant && it.n > after)
+    }
+
+    pub(super) fn walk(&self, tenant: TenantId, walk: &WalkRecords) -> Walked {
+        let below = |it: &&LogRecord| it.n < walk.before;
+        let mut records: Vec<_> = self.records(tenant, 0).filter(below).collect();
+        records.reverse();
+        let looked = records.len().min(walk.rows_max);
+        let all = looked < walk.rows_max;
+        records.truncate(looked);
+        let last = records.last().map(|it| (it.n, it.at)).filter(|_| !all);
+        let found = records.into_iter().filter(|it| walk.filter.is_met(&it.row()));
+        Walked { found: found.cloned().collect(), looked, rest: last }
     }
 
     pub(super) fn list(&self) -> Vec<Chain> {

@@ -32,6 +32,7 @@ mod conformance_answers;
 mod conformance_batch;
 mod conformance_directory;
 mod conformance_duplicates;
+mod conformance_logs;
 mod conformance_sweeps;
 mod conformance_tokens;
 mod cvc_unrecoverable;
