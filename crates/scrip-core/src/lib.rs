@@ -48,6 +48,7 @@ pub mod time;
 pub mod token;
 pub mod token_intent;
 pub mod token_type;
+pub mod usage;
 
 use std::sync::Arc;
 

@@ -16,6 +16,7 @@ pub mod delete_token_intent;
 pub mod detokenize;
 pub mod expire_token;
 pub mod get_tenant;
+pub mod get_tenant_usage;
 pub mod get_token;
 pub mod get_token_intent;
 pub mod list_api_keys;

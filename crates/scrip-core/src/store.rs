@@ -21,9 +21,10 @@ use crate::{
     id::{ApplicationId, TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     policy::{PolicyRecords, PolicySeal, PolicyWrite, Signed},
-    time::Timestamp,
+    time::{Month, Timestamp},
     token_intent::StoredTokenIntent,
     token_type::TokenType,
+    usage::Usage,
 };
 
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -186,6 +187,13 @@ pub trait Store: Send + Sync {
     /// Removes some of the first records of a chain, and writes the checkpoint that it then begins
     /// at; how many.
     fn prune_chain(&self, prune: PruneChain) -> StoreFuture<'_, usize>;
+
+    /// How many tokens a tenant has and uses, without counting them now. Never waits for a writer.
+    fn find_usage<'a>(&'a self, mandate: &'a Mandate, month: Month) -> StoreFuture<'a, Usage>;
+
+    /// Forgets some of which tokens were active in months before this one, and how many were in
+    /// months that are a year older; how many rows.
+    fn sweep_usage(&self, month: Month) -> StoreFuture<'_, usize>;
 
     /// Remembers how late it is. A server's clock never goes back, so neither does this, unless the
     /// operator has put that clock right.

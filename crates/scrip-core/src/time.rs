@@ -66,6 +66,27 @@ impl Timestamp {
     }
 }
 
+/// A month of the calendar in UTC, as a number in their order: 202611.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Month(pub i64);
+
+impl Month {
+    /// The first there is for an instant that no calendar has.
+    #[must_use]
+    pub fn of(instant: Timestamp) -> Self {
+        let found = jiff::Timestamp::from_millisecond(instant.unix_ms).ok();
+        let at = found.map(|it| Offset::UTC.to_datetime(it));
+        let number = |it: DateTime| i64::from(it.year()) * 100 + i64::from(it.month());
+        Self(at.map_or(0, number))
+    }
+
+    /// The same one of the year before.
+    #[must_use]
+    pub fn a_year_before(self) -> Self {
+        Self(self.0.saturating_sub(100))
+    }
+}
+
 /// RFC 3339 in UTC, to the second.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

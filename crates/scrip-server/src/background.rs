@@ -16,6 +16,7 @@ use scrip_core::{
         expire_token::{erase_cvcs, expire_token, expire_token_intent},
     },
     store::{KnownTime, StoreError},
+    time::Month,
 };
 use tokio::time::{MissedTickBehavior, sleep};
 
@@ -136,6 +137,8 @@ async fn sweep(vault: Vault) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (store, clock) = (&vault.store, &vault.clock);
     let old = || clock.now().before(ANSWER_RETENTION);
+    // A day later: what is on its way to the log has the time of when it began.
+    let month_over = || Month::of(clock.earliest().before(Duration::from_secs(24 * 60 * 60)));
     loop {
         ticks.tick().await;
         // So that the next start is not before this, wherever its clock stands.
@@ -146,6 +149,7 @@ async fn sweep(vault: Vault) {
         in_steps("verification codes", || erase_cvcs(&vault)).await;
         in_steps("old answers", || store.forget_answers(old())).await;
         in_steps("ended sessions", || store.forget_access_sessions(clock.now())).await;
+        in_steps("old counts", || store.sweep_usage(month_over())).await;
         in_steps("deleted tenants", || store.purge_tenants(clock.now())).await;
     }
 }

@@ -110,6 +110,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(Operation::UpdateTenant, MethodFilter::PUT, "/tenants/self", may(Permission::TenantUpdate), (Json, tenants::update)),
     route(Operation::DeleteTenant, MethodFilter::DELETE, "/tenants/self", may(Permission::TenantDelete), (None, tenants::delete)),
     route(Operation::GetTenantQuotas, MethodFilter::GET, "/tenants/self/quotas", may(Permission::TenantRead), (None, tenants::quotas)),
+    route(Operation::GetTenantUsage, MethodFilter::GET, "/tenants/self/reports/usage", may(Permission::ReportRead), (None, tenants::usage)),
 
     route(Operation::CreateApplication, MethodFilter::POST, "/applications", may(Permission::ApplicationCreate), (Json, applications::create)),
     route(Operation::ListApplications, MethodFilter::GET, "/applications", may(Permission::ApplicationRead), (None, applications::list)),

@@ -121,6 +121,7 @@ fn schemas() -> Map<String, Value> {
         wire::session::described::components(),
         wire::tenant::described::components(),
         wire::log::described::components(),
+        wire::usage::described::components(),
         wire::query::described::components(),
         problems::components(),
     ];

@@ -19,3 +19,4 @@ pub(crate) mod tenant;
 pub(crate) mod token;
 pub(crate) mod token_intent;
 pub(crate) mod tokenize;
+pub(crate) mod usage;

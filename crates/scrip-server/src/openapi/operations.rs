@@ -8,6 +8,7 @@ use crate::wire::{
     log::described as log, search::described as search, session::described as session,
     tenant::described as tenant, token::described as token,
     token_intent::described as token_intent, tokenize::described as tokenize,
+    usage::described as usage,
 };
 
 /// Nothing for what only the operator's command line does.
@@ -55,7 +56,7 @@ pub(super) fn describe(operation: Operation) -> Option<Description> {
         Operation::AuthorizeAccessSession => session::authorize(),
         Operation::ListLogs => log::list_all(),
         Operation::ListLogEntityTypes => log::entity_types(),
-        Operation::GetTenantUsage => return None,
+        Operation::GetTenantUsage => usage::get(),
         Operation::ListConnectionFormulas => connection_formula::list_all(),
     };
     Some(description)

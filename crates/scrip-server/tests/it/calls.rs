@@ -35,6 +35,7 @@ const ROWS: &[(Operation, Body)] = &[
     (Operation::UpdateTenant, |_| Some(json!({"name": "touched"}))),
     (Operation::DeleteTenant, |_| None),
     (Operation::GetTenantQuotas, |_| None),
+    (Operation::GetTenantUsage, |_| None),
     (Operation::CreateApplication, |_| Some(json!({"name": "new", "type": "public", "permissions": ["token:create"]}))),
     (Operation::ListApplications, |_| None),
     (Operation::GetApplicationByKey, |_| None),

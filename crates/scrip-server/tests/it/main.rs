@@ -45,3 +45,4 @@ mod tokenize;
 mod tokenize_duplicates;
 mod tokenize_replays;
 mod update_token;
+mod usage;

@@ -21,8 +21,9 @@ use scrip_core::{
         AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, KnownTime,
         Outcome, Store, StoreFuture, StoreStatus, StoredToken, TokenBatch, TokenWrite,
     },
-    time::Timestamp,
+    time::{Month, Timestamp},
     token_intent::StoredTokenIntent,
+    usage::Usage,
 };
 use scrip_seal::{EpochKeys, RootKey};
 use scrip_server::{app::App, clock::SystemClock, serve::serve};
@@ -292,6 +293,14 @@ impl Store for Faulty {
 
     fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
         self.inner.forget_access_sessions(before)
+    }
+
+    fn find_usage<'a>(&'a self, mandate: &'a Mandate, month: Month) -> StoreFuture<'a, Usage> {
+        self.inner.find_usage(mandate, month)
+    }
+
+    fn sweep_usage(&self, month: Month) -> StoreFuture<'_, usize> {
+        self.inner.sweep_usage(month)
     }
 
     fn note_time(&self, time: KnownTime) -> StoreFuture<'_, ()> {

@@ -21,6 +21,8 @@ mod house;
 #[cfg(target_os = "linux")]
 mod hygiene;
 mod operator;
+#[cfg(target_os = "linux")]
+mod quotas;
 mod sealed;
 mod settings;
 #[path = "../support/stop.rs"]

@@ -45,6 +45,9 @@ impl State {
             let (entity, outcome) = (&*it.entity, it.outcome);
             let entry = Entry { log: Log::Access, tenant: access.tenant, entity, outcome };
             self.access.append(&access.audit, entry);
+            if let Some(month) = access.active(it) {
+                self.counted.active(access.tenant, month, entity);
+            }
         }
     }
 }
