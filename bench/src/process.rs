@@ -40,9 +40,19 @@ impl Server {
     }
 
     pub(crate) fn scrip(program: &Path, folder: &Path) -> anyhow::Result<Self> {
+        Self::scrip_recording(program, folder, "durable")
+    }
+
+    /// With reads recorded, or not.
+    pub(crate) fn scrip_recording(
+        program: &Path,
+        folder: &Path,
+        reads: &str,
+    ) -> anyhow::Result<Self> {
         let mut command = scrip_command(program, folder, 0);
         // Kept, because writing the log is part of the work.
         command.stderr(fs::File::create(folder.with_extension("log"))?);
+        command.env("SCRIP_AUDIT_READS", reads);
         Self::spawn(command)
     }
 

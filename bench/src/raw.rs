@@ -51,6 +51,8 @@ pub(crate) struct Raw {
     tenant: [u8; 16],
     actor: [u8; 16],
     at_ms: i64,
+    /// Of the last record.
+    n: i64,
     /// Ending the channel ends the checkpointer.
     stop: Option<mpsc::Sender<()>>,
     checkpointer: Option<JoinHandle<()>>,
@@ -77,6 +79,7 @@ impl Raw {
             actor: chance.bytes(),
             chance,
             at_ms: 1_700_000_000_000,
+            n: 0,
             stop: Some(stop),
             checkpointer: Some(checkpointer),
         })
@@ -142,13 +145,18 @@ impl Raw {
             self.at_ms.saturating_add(3_600_000),
             self.chance.bytes::<CVC_BYTES>().as_slice(),
         ])?;
-        let insert_audit = "INSERT INTO audit \
-            (tenant, at, actor, operation, entity, outcome, trace, address) \
-            VALUES (?, ?, ?, 'create_token', ?, 'created', ?, '127.0.0.1')";
-        self.connection
-            .prepare_cached(insert_audit)?
-            .execute(params![self.tenant, self.at_ms, self.actor, id, trace])
-            .map(drop)
+        self.n = self.n.saturating_add(1);
+        let link = self.chance.bytes::<32>();
+        let insert_audit = "INSERT INTO audit (tenant, n, at, actor_kind, actor, operation, \
+            entity, outcome, trace, address, link) \
+            VALUES (?, ?, ?, 'application', ?, 'create_token', ?, 'created', ?, '127.0.0.1', ?)";
+        let record = params![self.tenant, self.n, self.at_ms, self.actor, id, trace, link];
+        self.connection.prepare_cached(insert_audit)?.execute(record)?;
+        let put_head = "INSERT INTO audit_heads (tenant, n, at, link, mac) \
+            VALUES (?1, ?2, ?3, ?4, ?4) \
+            ON CONFLICT (tenant) DO UPDATE SET n = ?2, at = ?3, link = ?4, mac = ?4";
+        let head = params![self.tenant, self.n, self.at_ms, link];
+        self.connection.prepare_cached(put_head)?.execute(head).map(drop)
     }
 }
 

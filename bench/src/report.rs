@@ -95,6 +95,7 @@ fn all_figures(results: &Results) -> Vec<&Figures> {
     }
     all.push(&results.keyed);
     all.extend(&results.indexed);
+    all.extend(&results.recorded);
     if let Some(million) = &results.million {
         all.extend([&million.creates, &million.reads]);
         all.extend(&million.pages);
@@ -157,6 +158,10 @@ fn aims(results: &Results) -> Vec<Aim> {
         let of_raw = f64::from(scrip.p50_us) / mean(raw, |it| f64::from(it.p50_us));
         aims.push(aim("create p50@1 of raw single commit p50", Bound::AtMost(2.0), of_raw, "x"));
     }
+    let [before, recorded, after] = &results.recorded;
+    let unrecorded = f64::midpoint(before.per_second, after.per_second);
+    let of_unrecorded = percent(recorded.per_second, unrecorded);
+    aims.push(aim("reads@64 recorded of unrecorded", Bound::AtLeast(50.0), of_unrecorded, "%"));
     let [plain, indexed, again] = &results.indexed;
     let cost = f64::midpoint(plain.per_second, again.per_second) / indexed.per_second;
     aims.push(aim("create with four indexes of without", Bound::AtMost(2.0), cost, "x"));

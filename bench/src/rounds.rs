@@ -1,7 +1,7 @@
 //! The order of the measurements: reference, subject, reference, so that drift shows.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
@@ -49,6 +49,8 @@ pub(crate) struct Results {
     pub(crate) keyed: Figures,
     /// Without search indexes, with four, and without again.
     pub(crate) indexed: [Figures; 3],
+    /// Reads that nobody records, reads that are, and again those that are not.
+    pub(crate) recorded: [Figures; 3],
     pub(crate) anonymous_mb: f64,
     pub(crate) tokens: usize,
     pub(crate) million: Option<Million>,
@@ -103,6 +105,11 @@ pub(crate) async fn run(plan: &Plan) -> anyhow::Result<Results> {
         Some(count) => Some(bench.fill(plan, count).await?),
         None => None,
     };
+    let recorded = [
+        bench.reads_recorded(plan, &data, ("read, unrecorded", "off")).await?,
+        bench.reads_recorded(plan, &data, ("read, recorded", "durable")).await?,
+        bench.reads_recorded(plan, &data, ("read, unrecorded", "off")).await?,
+    ];
     bench.scrip.stop()?;
     let mut cold_starts = Vec::with_capacity(COLD_STARTS);
     for _ in 0..COLD_STARTS {
@@ -114,6 +121,7 @@ pub(crate) async fn run(plan: &Plan) -> anyhow::Result<Results> {
         reads,
         keyed,
         indexed,
+        recorded,
         anonymous_mb: anonymous,
         tokens,
         million,
@@ -137,6 +145,19 @@ impl Bench {
         let scrip = self.read("read", connections).await?;
         let after = self.bare_get(connections).await?;
         Ok(Round { bare: [before, after], raw: None, scrip })
+    }
+
+    /// By another process on the same data.
+    async fn reads_recorded(
+        &mut self,
+        plan: &Plan,
+        data: &Path,
+        (name, reads): (&'static str, &str),
+    ) -> anyhow::Result<Figures> {
+        // The data is one process's at a time.
+        std::mem::replace(&mut self.scrip, Server::bare()?).stop()?;
+        self.scrip = Server::scrip_recording(&plan.scrip, data, reads)?;
+        self.read(name, CONNECTIONS_MOST).await
     }
 
     /// Storage has no connections: one is compared with single rows, the most with full groups.

@@ -9,7 +9,7 @@ use crate::{
     answer::AnswerRecord,
     audit::{
         AuditRecord,
-        chain::{Chain, Log, LogRecord, PruneChain},
+        chain::{Chain, Head, Log, LogRecord, PruneChain},
         trail::Access,
         walk::{WalkRecords, Walked},
     },
@@ -170,7 +170,10 @@ pub trait Store: Send + Sync {
     /// nothing. On disk when this answers, and never behind a write to the vault.
     fn record_access(&self, access: Access) -> StoreFuture<'_, ()>;
 
-    /// Every chain of a log.
+    /// Where every chain of a log ends.
+    fn list_heads(&self, log: Log) -> StoreFuture<'_, Vec<Head>>;
+
+    /// The same, and where each begins.
     fn list_chains(&self, log: Log) -> StoreFuture<'_, Vec<Chain>>;
 
     /// Some of a tenant's records behind this number, in their order.

@@ -14,6 +14,7 @@ use scrip_core::{
     operations::{
         claim_answer::ANSWER_RETENTION,
         expire_token::{erase_cvcs, expire_token, expire_token_intent},
+        prune_logs::prune_logs,
     },
     store::{KnownTime, StoreError},
     time::Month,
@@ -51,6 +52,8 @@ pub(crate) fn start(app: &Arc<App>) {
     keep_going("expire", move || expire(vault.clone()));
     let vault = app.vault.clone();
     keep_going("sweep", move || sweep(vault.clone()));
+    let pruned = Arc::clone(app);
+    keep_going("prune", move || prune(Arc::clone(&pruned)));
 }
 
 /// What ends here ends by a panic, and begins again.
@@ -151,6 +154,25 @@ async fn sweep(vault: Vault) {
         in_steps("ended sessions", || store.forget_access_sessions(clock.now())).await;
         in_steps("old counts", || store.sweep_usage(month_over())).await;
         in_steps("deleted tenants", || store.purge_tenants(clock.now())).await;
+    }
+}
+
+/// Removes records that no tenant's quota keeps any longer. Not while the vault is sealed: what is
+/// left begins with a checkpoint, which takes a key.
+async fn prune(app: Arc<App>) {
+    let mut ticks = tokio::time::interval(SWEEP_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let Some(directory) = app.directory.load_full() else { continue };
+        match prune_logs(&app.vault, &directory).await {
+            Err(error) => tracing::warn!(?error, "old records could not be looked for"),
+            Ok(chains) => {
+                for chain in chains {
+                    in_steps("old records", || app.vault.store.prune_chain(chain.clone())).await;
+                }
+            }
+        }
     }
 }
 

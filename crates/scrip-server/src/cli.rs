@@ -20,6 +20,7 @@ use crate::{
     operator::{
         Where,
         application::{self, ApplicationCommand},
+        audit::{self, AuditCommand},
         backup::{self, BackupArguments},
         bin::{self, BinCommand},
         doctor,
@@ -45,6 +46,7 @@ Run it for good:
 Look after it, while it runs:
   scrip status                         what there is
   scrip doctor                         what could go wrong
+  scrip audit verify                   whether the audit trail is whole
   scrip backup FILE                    the vault as it is now, in one file
 
 Any setting can come from the environment: SCRIP_SERVER_LISTEN=127.0.0.1:8080 scrip serve";
@@ -81,6 +83,9 @@ enum Command {
     /// BIN data: import, status, remove.
     #[command(subcommand)]
     Bin(BinCommand),
+    /// The audit trail: verify.
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// What there is, how much of it, and who serves it.
     Status {
         #[command(flatten)]
@@ -213,6 +218,7 @@ fn obey(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::Application(command) => application::run(&command, environment),
         Command::Key(command) => key::run(&command, environment),
         Command::Bin(command) => bin::run(&command, environment),
+        Command::Audit(command) => audit::run(&command, environment),
         Command::Status { at } => status::run(&at, environment),
         Command::Doctor { at } => doctor::run(&at, environment),
         Command::Backup(arguments) => backup::run(&arguments, environment),

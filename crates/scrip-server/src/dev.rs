@@ -31,6 +31,7 @@ use crate::{
     cli::DevArguments,
     config::{Environment, Flag, Settings},
     data::{create_folder, explain},
+    head_file::HeadKeeper,
     launch,
 };
 
@@ -63,6 +64,9 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
         let directory =
             Directory::load(&*app.vault.store, &*source, None).await.map_err(explain)?;
         app.open(directory, source);
+        if let Err(error) = HeadKeeper::new(settings.head_file()).update(&app.vault).await {
+            tracing::error!(cause = format!("{error:#}"), "the heads of the logs are not kept");
+        }
         if json { announce_json(url, &keys) } else { announce(folder, url, &keys) }
     })
 }

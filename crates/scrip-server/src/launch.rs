@@ -21,6 +21,7 @@ use crate::{
     bin_file,
     config::{Deprecated, Environment, Server, Settings, Switch, Tls},
     control::Control,
+    head_file::{self, HeadKeeper},
     process::{self, Memory},
     sealed,
     serve::{Listening, serve_on},
@@ -112,11 +113,17 @@ async fn run(
     }
     prepare(&settings, &app, &url).await?;
     tracing::info!(url, version = env!("CARGO_PKG_VERSION"), "listening");
+    let (head_file, vault) = (settings.head_file(), app.vault.clone());
+    let keeping = tokio::spawn(head_file::follow(head_file.clone(), vault.clone()));
     if app.is_sealed() {
         tokio::spawn(sealed::open(Arc::clone(&app), move || settings.key_source()));
     }
     serve_on(app, Listening { tcp, tls }, stop).await;
     drop(control);
+    keeping.abort();
+    if let Err(error) = HeadKeeper::new(head_file).update(&vault).await {
+        tracing::error!(cause = format!("{error:#}"), "the heads of the logs are not kept");
+    }
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 //! without one; the root key is their authority.
 
 pub(crate) mod application;
+pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod bin;
 pub(crate) mod doctor;
@@ -29,6 +30,7 @@ use scrip_seal::KeySource;
 use crate::{
     config::{Environment, Settings},
     data::explain,
+    head_file::HeadKeeper,
     operator::{progress::Progress, said::Said},
     process,
 };
@@ -63,8 +65,14 @@ impl Where {
         let settings = self.settings(environment)?;
         process::confine_command(&settings.server)?;
         let said = runtime()?.block_on(async {
-            let operator = Operator::open(settings).await?;
-            act(&operator).await
+            let operator = Operator::open(&settings).await?;
+            let said = act(&operator).await;
+            // A server does it too; but there may be none.
+            if let Err(error) = HeadKeeper::new(settings.head_file()).update(&operator.vault).await
+            {
+                warn(&error);
+            }
+            said
         })?;
         self.say(&said)
     }
@@ -78,9 +86,20 @@ impl Where {
         }
     }
 
+    /// The same where what is counted is records.
+    pub(crate) fn progress_of_records(&self, step: &'static str) -> Progress {
+        self.progress(step).of_records()
+    }
+
     pub(crate) fn say(&self, said: &Said) -> anyhow::Result<()> {
         if self.json { said.print_json() } else { said.print_text() }
     }
+}
+
+/// What was asked for is done all the same.
+#[expect(clippy::print_stderr, reason = "beside the answer, which is on standard output")]
+pub(crate) fn warn(error: &anyhow::Error) {
+    eprintln!("scrip: warning: {error:#}");
 }
 
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
@@ -96,7 +115,7 @@ pub(crate) struct Operator {
 }
 
 impl Operator {
-    async fn open(settings: Settings) -> anyhow::Result<Self> {
+    pub(crate) async fn open(settings: &Settings) -> anyhow::Result<Self> {
         let vault = settings.open_vault_beside()?;
         let source = settings.key_source()?;
         let directory = Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;

@@ -1,7 +1,7 @@
 //! Kills the server in the middle of its work, again and again, and asks whether anything that a
 //! client was told is no longer so, or anything was done twice.
 //!
-//! Two of the scenarios run a store with a known fault; they pass when the fault is found.
+//! Three of the scenarios run a store with a known fault; they pass when the fault is found.
 
 #![expect(clippy::indexing_slicing, reason = "an absent member of a JSON value reads as null")]
 #![expect(clippy::print_stdout, reason = "the report of a test without a harness")]
@@ -58,6 +58,10 @@ enum Finding {
     Forgotten,
     /// The rows are not the tokens that the clients know.
     Strange,
+    /// Shown before the kill, and no record of it after.
+    Unseen,
+    /// The trail is not whole.
+    Broken,
     /// The audit has another number of creations than there were.
     Unrecorded,
     /// The counts of tokens are not how many there are.
@@ -123,6 +127,7 @@ fn main() -> ExitCode {
         scenario("late", Some(Fault::Late), 3, |_| false, clean_and_replayed),
         scenario("early", Some(Fault::Early), 5, found_loss, found_loss),
         scenario("forgetful", Some(Fault::Forgetful), 5, found_second, found_second),
+        scenario("unseen", Some(Fault::Unseen), 5, found_unseen, found_unseen),
     ];
     let failed = outcomes.iter().filter(|passed| !**passed).count();
     println!("kill_loop: {} passed, {failed} failed", outcomes.len() - failed);
@@ -140,6 +145,10 @@ fn clean_and_replayed(tally: &Tally) -> bool {
 
 fn found_loss(tally: &Tally) -> bool {
     tally.has(Finding::Lost)
+}
+
+fn found_unseen(tally: &Tally) -> bool {
+    tally.has(Finding::Unseen) && !tally.has(Finding::Broken)
 }
 
 /// Both ways to see it: in the rows after an unknown outcome, and in the answer to a known one.
@@ -207,6 +216,18 @@ fn round(
     deeds::check(&server.access, new, tally);
     drop(server);
     rows::check(&data.join("scrip.db"), deeds, tally);
+    rows::check_reads(&data.join("access.db"), deeds, tally);
+    if !is_trail_whole(data) {
+        tally.note(Finding::Broken);
+    }
+}
+
+/// By the program as shipped, which goes through every record.
+fn is_trail_whole(data: &Path) -> bool {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scrip"));
+    command.args(["audit", "verify", "--json", "--data-dir"]).arg(data);
+    let verified = command.output().expect("scrip runs");
+    verified.status.success()
 }
 
 /// The program as shipped, or this one with a fault.

@@ -16,7 +16,7 @@ use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord},
     audit::{
         AuditRecord,
-        chain::{Chain, Log, LogRecord, PruneChain},
+        chain::{Chain, Head, Log, LogRecord, PruneChain},
         trail::Access,
         walk::{WalkRecords, Walked},
     },
@@ -398,6 +398,10 @@ impl Store for MemoryStore {
 
     fn record_access(&self, access: Access) -> StoreFuture<'_, ()> {
         self.with(move |it| it.record_access(&access))
+    }
+
+    fn list_heads(&self, log: Log) -> StoreFuture<'_, Vec<Head>> {
+        self.with(move |it| it.log(log).list().iter().map(|it| it.head).collect())
     }
 
     fn list_chains(&self, log: Log) -> StoreFuture<'_, Vec<Chain>> {

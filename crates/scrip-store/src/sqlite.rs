@@ -43,7 +43,7 @@ use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord},
     audit::{
         AuditRecord,
-        chain::{Chain, Log, LogRecord, PruneChain},
+        chain::{Chain, Head, Log, LogRecord, PruneChain},
         trail::Access,
         walk::{WalkRecords, Walked},
     },
@@ -374,6 +374,10 @@ impl Store for SqliteStore {
 
     fn record_access(&self, access: Access) -> StoreFuture<'_, ()> {
         Box::pin(self.access.record(access))
+    }
+
+    fn list_heads(&self, log: Log) -> StoreFuture<'_, Vec<Head>> {
+        Box::pin(async move { self.log(log).0.read(audit::list_heads) })
     }
 
     fn list_chains(&self, log: Log) -> StoreFuture<'_, Vec<Chain>> {

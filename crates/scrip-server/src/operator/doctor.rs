@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use anyhow::bail;
 use nix::sys::statvfs::statvfs;
-use scrip_core::{Vault, directory::Directory, store::KnownTime, time::Clock};
+use scrip_core::{Vault, audit::trail::Reads, directory::Directory, store::KnownTime, time::Clock};
 use serde::Serialize;
 use serde_json::json;
 
@@ -59,6 +59,7 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
     findings.push(disk(&settings.storage.data_dir));
     findings.push(swap(&settings));
     findings.push(bin_data(&settings));
+    findings.push(trail(&settings));
     findings.extend(transport(&settings));
     match settings.open_vault_beside() {
         Ok(vault) => findings.extend(runtime()?.block_on(inside(&settings, &vault))),
@@ -85,6 +86,27 @@ fn bin_data(settings: &Settings) -> Finding {
     }
 }
 
+/// Only whether it can be verified: to go through it takes its time.
+fn trail(settings: &Settings) -> Finding {
+    let file = settings.head_file();
+    let name = file.display();
+    if !file.exists() {
+        return bad("audit", format!("{name} is missing; run: scrip audit verify"));
+    }
+    if settings.audit.reads == Reads::Off {
+        return warning("audit", "reads are not recorded: audit.reads is off");
+    }
+    let says = "reads are recorded; whether the trail is whole: scrip audit verify";
+    if file.parent() == Some(&settings.storage.data_dir) {
+        let says = format!(
+            "{says}. {name} lies beside the data: whoever brings back an older directory has both. \
+             Set audit.head_file to a place of its own"
+        );
+        return warning("audit", says);
+    }
+    good("audit", says)
+}
+
 fn report(findings: &[Finding]) -> Said {
     let line = |it: &Finding| {
         let mark = match it.verdict {
@@ -103,7 +125,10 @@ fn report(findings: &[Finding]) -> Said {
 fn files(settings: &Settings) -> Vec<Finding> {
     let folder = &settings.storage.data_dir;
     let mut paths = vec![folder.clone()];
-    paths.extend(["scrip.db", "scrip.db-wal", "scrip.db-shm"].map(|it| folder.join(it)));
+    let names = ["scrip.db", "access.db"].into_iter();
+    let names = names.flat_map(|it| ["", "-wal", "-shm"].map(|end| format!("{it}{end}")));
+    paths.extend(names.map(|it| folder.join(it)));
+    paths.push(settings.head_file());
     let mut findings = Vec::new();
     for path in paths {
         let Ok(found) = fs::metadata(&path) else { continue };

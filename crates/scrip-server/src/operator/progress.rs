@@ -11,6 +11,14 @@ use crate::operator::said::bytes;
 pub(crate) struct Progress {
     step: &'static str,
     shown: Shown,
+    unit: Unit,
+}
+
+/// What is counted.
+#[derive(Debug, Clone, Copy)]
+enum Unit {
+    Bytes,
+    Records,
 }
 
 #[derive(Debug)]
@@ -40,15 +48,21 @@ impl Progress {
     }
 
     fn new(step: &'static str, shown: Shown) -> Self {
-        Self { step, shown }
+        Self { step, shown, unit: Unit::Bytes }
     }
 
-    /// So many bytes of about so many.
+    /// Not bytes.
+    pub(crate) fn of_records(mut self) -> Self {
+        self.unit = Unit::Records;
+        self
+    }
+
+    /// So many of about so many.
     pub(crate) fn tell(&mut self, done: u64, all: u64) {
         match &mut self.shown {
             Shown::Bar(bar) => {
                 if bar.length().is_none() && all > 0 {
-                    bar.set_style(style());
+                    bar.set_style(style(self.unit));
                     bar.set_length(all);
                 }
                 bar.set_position(done.min(all));
@@ -58,7 +72,11 @@ impl Progress {
                 let tenths = done.saturating_mul(10).checked_div(all).unwrap_or(0).min(10);
                 if told.is_none_or(|it| it < tenths) {
                     *told = Some(tenths);
-                    let (step, percent, all) = (self.step, tenths * 10, bytes(all));
+                    let (step, percent) = (self.step, tenths * 10);
+                    let all = match self.unit {
+                        Unit::Bytes => bytes(all),
+                        Unit::Records => format!("{all} records"),
+                    };
                     // Nobody has to listen.
                     drop(writeln!(io::stderr().lock(), "{step}: {percent} % of about {all}"));
                 }
@@ -88,7 +106,10 @@ impl Drop for Progress {
     }
 }
 
-fn style() -> ProgressStyle {
-    let form = "{msg}  {bar:32}  {binary_bytes} of about {binary_total_bytes}, {eta} left";
+fn style(unit: Unit) -> ProgressStyle {
+    let form = match unit {
+        Unit::Bytes => "{msg}  {bar:32}  {binary_bytes} of about {binary_total_bytes}, {eta} left",
+        Unit::Records => "{msg}  {bar:32}  {pos} of about {len} records, {eta} left",
+    };
     ProgressStyle::with_template(form).unwrap_or_else(|_| ProgressStyle::default_bar())
 }

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, bail};
 use clap::Args;
 use scrip_core::time::Clock;
-use scrip_store::sqlite::backup::{upgrade, vacate};
+use scrip_store::sqlite::backup::{take_out_access, upgrade, vacate};
 use serde_json::json;
 
 use crate::{
@@ -17,14 +17,16 @@ use crate::{
     config::{Environment, Settings},
     control,
     data::explain,
+    head_file::HeadKeeper,
     init,
     operator::{
-        Where,
+        Operator, Where,
         backup::{
             age,
             file::{Backup, Manifest},
             holds, inspect, told, try_key,
         },
+        runtime,
         said::Said,
     },
     process,
@@ -53,7 +55,18 @@ pub(crate) struct RestoreArguments {
 }
 
 /// What belongs to a database: itself first, then what would be replayed into another one.
-const PARTS: [&str; 4] = ["scrip.db", "scrip.db-wal", "scrip.db-journal", "scrip.db-shm"];
+const PARTS: [&str; 9] = [
+    "scrip.db",
+    "scrip.db-wal",
+    "scrip.db-journal",
+    "scrip.db-shm",
+    "access.db",
+    "access.db-wal",
+    "access.db-journal",
+    "access.db-shm",
+    // What was kept apart of the old logs is not about the new ones.
+    "audit.head",
+];
 
 pub(crate) fn run(arguments: &RestoreArguments, environment: &Environment) -> anyhow::Result<()> {
     let at = &arguments.at;
@@ -80,10 +93,44 @@ pub(crate) fn run(arguments: &RestoreArguments, environment: &Environment) -> an
     let draft = Draft::new(&folder);
     let manifest = draft.fill(&mut backup, at)?;
     let warnings = judge(&draft.path, &settings, arguments)?;
+    take_out_access(&draft.path, &draft.access)
+        .map_err(|it| explain(it.into()))
+        .context("the access log cannot be taken out of this backup")?;
     let aside = set_aside(&folder).context("the vault that is there cannot be moved aside")?;
+    let head_file = set_head_aside(&settings)?;
+    fs::rename(&draft.access, folder.join("access.db"))?;
+    sync(&folder)?;
     fs::rename(&draft.path, settings.database())?;
     sync(&folder)?;
+    if !arguments.without_key {
+        keep_heads(&settings)?;
+    }
+    let mut warnings = warnings;
+    warnings.extend(head_file.map(|it| {
+        format!("where the logs ended before is in {}; it is about the old vault", it.display())
+    }));
     at.say(&report(&folder, &manifest, aside.as_deref(), &warnings))
+}
+
+/// The heads that were kept elsewhere, which are beside the new vault from now on; nothing when
+/// there are none.
+fn set_head_aside(settings: &Settings) -> anyhow::Result<Option<PathBuf>> {
+    let file = settings.head_file();
+    if fs::symlink_metadata(&file).is_err() {
+        return Ok(None);
+    }
+    let mut aside = file.clone().into_os_string();
+    aside.push(format!(".before-restore-{}", digits_of_now()));
+    let aside = PathBuf::from(aside);
+    fs::rename(&file, &aside).with_context(|| format!("{} cannot be moved", file.display()))?;
+    Ok(Some(aside))
+}
+
+fn keep_heads(settings: &Settings) -> anyhow::Result<()> {
+    runtime()?.block_on(async {
+        let operator = Operator::open(settings).await?;
+        HeadKeeper::new(settings.head_file()).update(&operator.vault).await
+    })
 }
 
 fn refuse_to_replace(folder: &Path) -> anyhow::Result<()> {
@@ -106,11 +153,14 @@ fn parts(folder: &Path) -> Vec<&'static str> {
 /// engine would roll its journal back into this one.
 struct Draft {
     path: PathBuf,
+    /// The access log, once it was taken out of it.
+    access: PathBuf,
 }
 
 impl Draft {
     fn new(folder: &Path) -> Self {
-        let draft = Self { path: folder.join("restoring.db") };
+        let [path, access] = ["restoring.db", "restoring-access.db"].map(|it| folder.join(it));
+        let draft = Self { path, access };
         draft.remove();
         draft
     }
@@ -118,6 +168,7 @@ impl Draft {
     fn remove(&self) {
         for extension in ["db", "db-journal", "db-wal", "db-shm"] {
             drop(fs::remove_file(self.path.with_extension(extension)));
+            drop(fs::remove_file(self.access.with_extension(extension)));
         }
     }
 
@@ -162,9 +213,7 @@ fn set_aside(folder: &Path) -> anyhow::Result<Option<PathBuf>> {
     if parts.is_empty() {
         return Ok(None);
     }
-    let now = SystemClock.now().to_string();
-    let digits: String = now.chars().filter(char::is_ascii_digit).take(14).collect();
-    let aside = folder.join(format!("before-restore-{digits}"));
+    let aside = folder.join(format!("before-restore-{}", digits_of_now()));
     DirBuilder::new().mode(0o700).create(&aside)?;
     for part in &parts {
         fs::hard_link(folder.join(part), aside.join(part))?;
@@ -175,6 +224,10 @@ fn set_aside(folder: &Path) -> anyhow::Result<Option<PathBuf>> {
         sync(folder)?;
     }
     Ok(Some(aside))
+}
+
+fn digits_of_now() -> String {
+    SystemClock.now().to_string().chars().filter(char::is_ascii_digit).take(14).collect()
 }
 
 fn sync(folder: &Path) -> anyhow::Result<()> {

@@ -11,6 +11,7 @@ mod access;
 mod access_sessions;
 mod api_keys;
 mod applications;
+mod audit;
 mod authority;
 mod calls;
 mod card_details;

@@ -128,6 +128,10 @@ impl Server {
         self.folder.path().join("scrip.db")
     }
 
+    pub(crate) fn access_log(&self) -> std::path::PathBuf {
+        self.folder.path().join("access.db")
+    }
+
     pub(crate) fn tenant(&self, settings: Settings) -> Keys {
         self.tenant_of(TenantKind::Test, settings)
     }

@@ -23,6 +23,8 @@ pub(crate) struct Deed {
     pub(crate) repeated: bool,
     patch: Step,
     delete: Step,
+    /// The trace of a read that was answered.
+    pub(crate) read: Option<String>,
 }
 
 #[derive(Debug)]
@@ -41,7 +43,8 @@ enum Step {
 
 impl Deed {
     fn new(place: u64) -> Self {
-        Self { place, told: None, repeated: false, patch: Step::Never, delete: Step::Never }
+        let (patch, delete) = (Step::Never, Step::Never);
+        Self { place, told: None, repeated: false, patch, delete, read: None }
     }
 
     /// The same bytes every time.
@@ -79,6 +82,16 @@ fn attempt(client: &mut Client, deed: &mut Deed, tally: &mut Tally) -> io::Resul
     tally.expect(answer.status, 201);
     deed.told = told(&answer);
     let Some(told) = &deed.told else { return Ok(()) };
+    if deed.place.is_multiple_of(3) {
+        let trace = format!("read-{}", deed.place);
+        let headers = [("BT-TRACE-ID", trace.as_str())];
+        let answer = client.ask(&format!("GET /tokens/{}", told.id), &headers, "")?;
+        tally.expect(answer.status, 200);
+        if answer.status == 200 {
+            tally.add("reads");
+            deed.read = Some(trace);
+        }
+    }
     if deed.place.is_multiple_of(5) {
         deed.patch = Step::Unknown;
         let headers = [("Content-Type", "application/merge-patch+json")];

@@ -7,7 +7,7 @@ use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord},
     audit::{
         AuditRecord,
-        chain::{Chain, Log, LogRecord, PruneChain},
+        chain::{Chain, Head, Log, LogRecord, PruneChain},
         trail::Access,
         walk::{WalkRecords, Walked},
     },
@@ -43,6 +43,8 @@ pub(crate) enum Fault {
     Early,
     /// Commits the effect without the answer to its idempotency key; late, as above.
     Forgetful,
+    /// Shows what it reads before that is recorded.
+    Unseen,
 }
 
 impl Fault {
@@ -51,11 +53,12 @@ impl Fault {
             Self::Late => "late",
             Self::Early => "early",
             Self::Forgetful => "forgetful",
+            Self::Unseen => "unseen",
         }
     }
 
     pub(crate) fn parse(name: &str) -> Self {
-        let all = [Self::Late, Self::Early, Self::Forgetful];
+        let all = [Self::Late, Self::Early, Self::Forgetful, Self::Unseen];
         all.into_iter().find(|it| it.name() == name).expect("a known fault")
     }
 }
@@ -93,14 +96,15 @@ struct Faulty {
 }
 
 impl Store for Faulty {
-    /// Only what makes tokens is faulty.
+    /// What makes tokens is faulty, or what records reads is.
     fn write_tokens(&self, inquiry: Inquiry, mut batch: TokenBatch) -> StoreFuture<'_, Batched> {
         let inner = Arc::clone(&self.inner);
-        if !batch.writes.iter().all(|it| matches!(it, TokenWrite::Insert(_))) {
+        let inserts = batch.writes.iter().all(|it| matches!(it, TokenWrite::Insert(_)));
+        if !inserts || self.fault == Fault::Unseen {
             return self.inner.write_tokens(inquiry, batch);
         }
         match self.fault {
-            Fault::Late => (),
+            Fault::Late | Fault::Unseen => (),
             Fault::Forgetful => batch.render = None,
             Fault::Early => {
                 let claimed = batch.writes.iter().map(|_| Outcome::New).collect();
@@ -206,7 +210,21 @@ impl Store for Faulty {
     }
 
     fn record_access(&self, access: Access) -> StoreFuture<'_, ()> {
-        self.inner.record_access(access)
+        if self.fault != Fault::Unseen {
+            return self.inner.record_access(access);
+        }
+        let inner = Arc::clone(&self.inner);
+        Box::pin(async move {
+            drop(tokio::spawn(async move {
+                sleep(GAP).await;
+                drop(inner.record_access(access).await);
+            }));
+            Ok(())
+        })
+    }
+
+    fn list_heads(&self, log: Log) -> StoreFuture<'_, Vec<Head>> {
+        self.inner.list_heads(log)
     }
 
     fn list_chains(&self, log: Log) -> StoreFuture<'_, Vec<Chain>> {

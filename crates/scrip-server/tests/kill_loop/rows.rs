@@ -54,6 +54,21 @@ pub(crate) fn check(file: &Path, deeds: &[Deed], tally: &mut Tally) {
     }
 }
 
+/// Whatever was shown before the kill, that it was is on disk after it.
+pub(crate) fn check_reads(file: &Path, deeds: &[Deed], tally: &mut Tally) {
+    let database = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY);
+    let database = database.expect("the access log opens");
+    let sql = "SELECT trace FROM audit WHERE operation = 'get_token' AND outcome = 'revealed'";
+    let mut statement = database.prepare(sql).expect("it reads");
+    let rows = statement.query_map([], |row| row.get(0)).expect("it reads");
+    let recorded: HashSet<String> = rows.map(|it| it.expect("a row reads")).collect();
+    for read in deeds.iter().filter_map(|it| it.read.as_ref()) {
+        if !recorded.contains(read) {
+            tally.note(Finding::Unseen);
+        }
+    }
+}
+
 fn ids(deeds: &[Deed], which: fn(&Deed) -> bool) -> HashSet<&str> {
     let told = deeds.iter().filter(|it| which(it)).filter_map(|it| it.told.as_ref());
     told.map(|it| it.id.as_str()).collect()

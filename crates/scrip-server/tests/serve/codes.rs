@@ -26,7 +26,13 @@ impl Drop for Shared {
     }
 }
 
-pub(crate) fn ask(running: &Running, key: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
+pub(crate) fn ask(
+    running: &Running,
+    key: &str,
+    method: &str,
+    path: &str,
+    body: &Value,
+) -> (u16, Value) {
     let config = ureq::Agent::config_builder().http_status_as_error(false).build();
     let agent: ureq::Agent = config.into();
     let request = ureq::http::Request::builder().method(method);

@@ -6,6 +6,8 @@
     reason = "a test says what it expects by failing"
 )]
 
+#[cfg(target_os = "linux")]
+mod audit;
 mod backup;
 #[cfg(target_os = "linux")]
 mod backup_killed;

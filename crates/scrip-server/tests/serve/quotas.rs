@@ -53,8 +53,12 @@ fn how_many_tokens_a_request_makes_or_names() {
     let (_, ids) = scene.post("/tokenize", &json!(six));
     scene.soon("tokenize_limit=1", |it| it.post("/tokenize", &json!([1, 2])).0 == 400);
 
-    let named: Vec<_> =
-        ids.as_array().unwrap().iter().map(|it| format!("{{{{ {} }}}}", it.as_str().unwrap())).collect();
+    let named: Vec<_> = ids
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| format!("{{{{ {} }}}}", it.as_str().unwrap()))
+        .collect();
     scene.soon("detokenize_limit=6", |it| it.post("/detokenize", &json!(named)).0 == 200);
     scene.soon("detokenize_limit=5", |it| it.post("/detokenize", &json!(named)).0 == 400);
 }

@@ -174,12 +174,15 @@ const FIND_OLDEST: &str = "
 -- find_oldest
 SELECT at FROM audit WHERE tenant = ?1 ORDER BY n LIMIT 1";
 
+pub(super) fn list_heads(connection: &Connection) -> Result<Vec<Head>, StoreError> {
+    let mut statement = connection.prepare_cached(LIST_HEADS).map_err(fault)?;
+    statement.query_map([], head).and_then(Iterator::collect).map_err(fault)
+}
+
 /// At one instant.
 pub(super) fn list_chains(connection: &Connection) -> Result<Vec<Chain>, StoreError> {
     let _snapshot = connection.unchecked_transaction().map_err(fault)?;
-    let mut statement = connection.prepare_cached(LIST_HEADS).map_err(fault)?;
-    let heads = statement.query_map([], head).and_then(Iterator::collect);
-    let heads: Vec<Head> = heads.map_err(fault)?;
+    let heads = list_heads(connection)?;
     let mut statement = connection.prepare_cached(FIND_OLDEST).map_err(fault)?;
     let mut chain = |head: Head| {
         let found = statement.query_row([head.tenant.0.as_bytes()], |row| row.get(0)).optional();

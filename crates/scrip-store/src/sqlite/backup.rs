@@ -15,6 +15,7 @@ use rusqlite::{Connection, OpenFlags};
 use scrip_core::{directory::DirectoryRecords, store::StoreError};
 
 use crate::sqlite::{
+    access::path_of,
     connection::{self, BUSY_TIMEOUT, Kind, is_current, migrate, schema_version},
     directory::{find_system_keys, load_directory},
     fault,
@@ -23,6 +24,14 @@ use crate::sqlite::{
 /// Tables that come out empty. Card verification codes are sealed under keys that live in memory
 /// for little more than an hour: in a backup they would only lie around.
 pub const LEFT_OUT: [&str; 2] = ["cvcs", "intent_cvcs"];
+
+/// The access log is another database; in a copy its tables stand beside the others, under names of
+/// their own, each first as it is there.
+pub const ACCESS_TABLES: [(&str, &str); 3] = [
+    ("audit", "access_records"),
+    ("audit_heads", "access_heads"),
+    ("audit_checkpoints", "access_checkpoints"),
+];
 
 /// How far a copy has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +51,9 @@ pub struct Copied {
 /// Instructions of the engine between two looks at how far it is: about a millisecond.
 const LOOK_EVERY: i32 = 10_000;
 
-/// Copies a database, which others may have open, into an empty file. The copy is not synced.
+/// Copies a vault, which others may have open, into an empty file. The copy is not synced.
+///
+/// The access log is read after the database, so that it has whoever saw what the copy has.
 ///
 /// The log cannot start over while this reads, so it gives up when the log is longer than a bound:
 /// a full disk is worse than no backup.
@@ -59,20 +70,23 @@ pub fn copy_database(
     let mut connection = open_both(from, to)?;
     let watch = Arc::new(Mutex::new(Watch { all_bytes: 0, tell: watch, is_too_long: false }));
     let look = {
-        let (log, to, watch) = (from.with_extension("db-wal"), to.to_owned(), Arc::clone(&watch));
+        let logs = [from, &path_of(from)].map(|it| it.with_extension("db-wal"));
+        let (to, watch) = (to.to_owned(), Arc::clone(&watch));
         move || {
             let mut watch = locked(&watch);
             watch.tell(size(&to));
-            watch.is_too_long = size(&log) > log_bytes_max;
+            watch.is_too_long = logs.iter().any(|it| size(it) > log_bytes_max);
             watch.is_too_long
         }
     };
     connection.progress_handler(LOOK_EVERY, Some(look)).map_err(fault)?;
+    let beside = size(&path_of(from));
     let copied = copy_tables(&connection, |all_bytes| {
         let mut watch = locked(&watch);
-        watch.all_bytes = all_bytes;
+        watch.all_bytes = all_bytes.saturating_add(beside);
         watch.tell(0);
     });
+    let copied = copied.and_then(|copied| copy_access(&connection, from, copied));
     if locked(&watch).is_too_long {
         return Err(StoreError::Unavailable(
             "the log of the database has grown past the bound, because so much was written \
@@ -122,10 +136,14 @@ fn open_both(from: &Path, to: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open_with_flags(to, flags).map_err(fault)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(fault)?;
     connection.execute_batch(COPY_SETTINGS).map_err(fault)?;
-    let from = absolute(from).map_err(|error| StoreError::Unavailable(error.into()))?;
-    let from = from.to_str().ok_or(StoreError::Corrupt("its path is no text"))?;
-    connection.execute("ATTACH ?1 AS vault", [from]).map_err(fault)?;
+    attach(&connection, from, "vault")?;
     Ok(connection)
+}
+
+fn attach(connection: &Connection, path: &Path, name: &'static str) -> Result<(), StoreError> {
+    let path = absolute(path).map_err(|error| StoreError::Unavailable(error.into()))?;
+    let path = path.to_str().ok_or(StoreError::Corrupt("its path is no text"))?;
+    connection.execute(&format!("ATTACH ?1 AS {name}"), [path]).map(drop).map_err(fault)
 }
 
 /// One transaction: what is read is of one instant, whatever others commit meanwhile.
@@ -171,6 +189,45 @@ INSERT INTO main.\"{name}\" SELECT * FROM vault.\"{name}\""
     }
     transaction.commit().map_err(fault)?;
     Ok(Copied { schema: u32::try_from(version).unwrap_or_default(), rows })
+}
+
+/// Without keys and indexes, which a database of its own has again.
+fn copy_access(
+    connection: &Connection,
+    vault: &Path,
+    mut copied: Copied,
+) -> Result<Copied, StoreError> {
+    attach(connection, &path_of(vault), "access")?;
+    let transaction = connection.unchecked_transaction().map_err(fault)?;
+    for (name, own) in ACCESS_TABLES {
+        let sql = format!("CREATE TABLE main.{own} AS SELECT * FROM access.{name}");
+        transaction.execute_batch(&sql).map_err(fault)?;
+        let sql = format!("SELECT count(*) FROM main.{own}");
+        let rows: i64 = transaction.query_row(&sql, [], |row| row.get(0)).map_err(fault)?;
+        copied.rows.push((own.to_owned(), rows.unsigned_abs()));
+    }
+    transaction.commit().map_err(fault)?;
+    Ok(copied)
+}
+
+/// Moves the access log out of a copy, which nobody has open, into a database of its own, which is
+/// made; and syncs both.
+///
+/// # Errors
+/// The copy has none, or either cannot be written.
+pub fn take_out_access(copy: &Path, access: &Path) -> Result<(), StoreError> {
+    let connection = connection::open_writer(access, Kind::Access)?;
+    attach(&connection, copy, "copy")?;
+    let transaction = connection.unchecked_transaction().map_err(fault)?;
+    for (name, own) in ACCESS_TABLES {
+        let sql = format!("INSERT INTO main.{name} SELECT * FROM copy.{own}");
+        transaction.execute_batch(&sql).map_err(fault)?;
+    }
+    transaction.commit().map_err(fault)?;
+    for (_, own) in ACCESS_TABLES {
+        connection.execute_batch(&format!("DROP TABLE copy.{own}")).map_err(fault)?;
+    }
+    connection.close().map_err(|(_, error)| fault(error))
 }
 
 /// A table, an index or a trigger, as it was made.

@@ -7,9 +7,11 @@ use scrip_core::{
     answer::AnswerPart,
     audit::{
         Operation,
+        chain::Log,
         trail::{Access, Seen},
     },
     caller::Mandate,
+    operations::prune_logs::prune_logs,
     permission::{Permission, Transform},
     store::{
         Claimed, CvcChange, Deduplicate, InsertToken, Render, StoredToken, TokenBatch, TokenRecord,
@@ -19,6 +21,7 @@ use scrip_core::{
     token_type::TokenType,
 };
 use scrip_seal::{Fingerprint, IndexDigest, Sealed};
+use uuid::Uuid;
 
 use crate::{
     desk::{Desk, code, record},
@@ -64,6 +67,10 @@ enum Step {
     Forget(u32),
     /// Everything whose time was over so many minutes ago.
     Sweep(u32),
+    /// So many things are shown at once.
+    See(u8),
+    /// Records that no quota keeps any longer.
+    Prune,
     /// The other tenant goes on.
     Turn,
 }
@@ -117,6 +124,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (20 * DAY_MINUTES..80 * DAY_MINUTES).prop_map(Step::Advance),
         1 => (0..48 * 60_u32).prop_map(Step::Forget),
         2 => (0..3_u32).prop_map(Step::Sweep),
+        2 => (0..4_u8).prop_map(Step::See),
+        1 => Just(Step::Prune),
         1 => Just(Step::Turn),
     ]
 }
@@ -238,6 +247,39 @@ impl Side {
         }
     }
 
+    async fn see(&self, count: u8) -> String {
+        let seen = (0..count).map(|it| Seen::new(it.to_string(), "revealed")).collect();
+        let vault = &self.desk.world.vault;
+        vault.record_seen(&self.desk.caller, Operation::Detokenize, seen).await.unwrap();
+        self.logs().await
+    }
+
+    async fn prune(&self) -> String {
+        let (vault, directory) = (&self.desk.world.vault, self.desk.world.directory().await);
+        for chain in prune_logs(vault, &directory).await.unwrap() {
+            while vault.store.prune_chain(chain.clone()).await.unwrap() > 0 {}
+        }
+        self.logs().await
+    }
+
+    /// What was recorded of this tenant; without ids and links, which are every vault's own.
+    async fn logs(&self) -> String {
+        let mut all = String::new();
+        for log in Log::ALL {
+            let of = (log, self.desk.caller.tenant().id);
+            for it in self.desk.store().list_records(of, 0, 10_000).await.unwrap() {
+                let entity = Uuid::try_parse(&it.entity).map_or(&*it.entity, |_| "an id");
+                let words = [&*it.actor_kind, &it.operation, entity, &it.outcome, &it.trace];
+                all += &format!("{log:?} {} {} {words:?}\n", it.n, it.at);
+            }
+            let chains = self.desk.store().list_chains(log).await.unwrap();
+            let mut ends: Vec<_> = chains.iter().map(|it| (it.head.n, it.oldest)).collect();
+            ends.sort();
+            all += &format!("{ends:?}\n");
+        }
+        all
+    }
+
     async fn all(&self) -> String {
         let mut all = String::new();
         for id in IDS {
@@ -248,7 +290,7 @@ impl Side {
             all += &self.claim(number).await;
         }
         all += &self.usage().await;
-        all + &lists(&self.desk).await
+        all + &lists(&self.desk).await + &self.logs().await
     }
 
     async fn read(&self, id: &str) -> String {
@@ -295,6 +337,8 @@ impl Side {
                 let usage = (self.usage().await, self.desk.sweep_usage(month).await);
                 format!("{swept:?} {usage:?} {:?} {}", self.desk.counts().await, self.usage().await)
             }
+            Step::See(count) => self.see(*count).await,
+            Step::Prune => self.prune().await,
             Step::Turn => {
                 self = Self { desk: self.desk.turned(), turned: !self.turned };
                 self.all().await

@@ -1,0 +1,210 @@
+//! `scrip audit verify`, and the file by which a rollback is found.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use rusqlite::Connection;
+use serde_json::Value;
+
+use crate::{
+    backup::{Scene, succeeds},
+    house::{House, Running, eventually},
+    stop::{terminate, wait},
+};
+
+const FILES: [&str; 2] = ["scrip.db", "access.db"];
+
+/// As an operator stops it.
+fn stop(mut server: Running) {
+    terminate(&server.child);
+    assert!(wait(&mut server.child, Duration::from_secs(20)).unwrap().success());
+}
+
+fn verified(house: &House) -> Value {
+    serde_json::from_slice(&succeeds(house, &["audit", "verify", "--json"]).stdout).unwrap()
+}
+
+/// How many records of the logs were found.
+fn records(house: &House) -> [u64; 2] {
+    let said = verified(house);
+    assert_eq!(said["ok"], true, "{said}");
+    [0, 1].map(|at| said["logs"][at]["records"].as_u64().unwrap())
+}
+
+fn read(scene: &Scene, server: &Running, id: &str) -> u16 {
+    let mut client = scene.client(server);
+    client.ask(&format!("GET /tokens/{id}"), &[], "").unwrap().status
+}
+
+#[test]
+fn an_empty_vault_has_a_trail() {
+    let house = House::founded();
+    assert_eq!(records(&house), [0, 0]);
+    succeeds(&house, &["tenant", "create", "Acme"]);
+    assert_eq!(records(&house), [1, 0]);
+    let head = fs::read_to_string(house.data().join("audit.head")).unwrap();
+    assert_eq!(head.lines().count(), 4, "{head}");
+}
+
+#[test]
+fn it_is_verified_beside_a_server_and_names_what_was_altered() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let mut client = scene.client(&server);
+    let ids: Vec<_> = (0..20).map(|it| Scene::create(&mut client, it)).collect();
+    let [audit, access] = records(&scene.house);
+    assert_eq!(read(&scene, &server, &ids[0]), 200);
+    assert_eq!(records(&scene.house), [audit, access + 1]);
+    let log = scene.house.data().join("access.db");
+    let outside = Connection::open(log).unwrap();
+    let tenant = "(SELECT tenant FROM audit LIMIT 1)";
+    let last = "(SELECT max(n) FROM audit)";
+    let sql = format!("UPDATE audit SET outcome = 'masked' WHERE tenant = {tenant} AND n = {last}");
+    assert_eq!(outside.execute(&sql, []).unwrap(), 1);
+    let said = scene.house.run(&["audit", "verify"]);
+    assert_eq!(said.status.code(), Some(1));
+    let text = String::from_utf8(said.stdout).unwrap();
+    let expected = format!("access log, record {}: altered", access + 1);
+    assert!(text.contains(&expected) && text.contains("1 PROBLEM"), "{text}");
+    let said = scene.house.run(&["audit", "verify", "--json"]);
+    let said: Value = serde_json::from_slice(&said.stdout).unwrap();
+    assert_eq!((&said["ok"], &said["problems"][0]["what"]), (&false.into(), &"altered".into()));
+}
+
+fn copy(from: &Path, to: &Path) {
+    for file in FILES {
+        fs::copy(from.join(file), to.join(file)).unwrap();
+    }
+}
+
+#[test]
+fn a_vault_that_was_rolled_back_is_found_and_stays_found() {
+    let scene = Scene::new();
+    let kept = scene.house.path("kept");
+    fs::create_dir(&kept).unwrap();
+    let data = scene.house.data();
+    let server = scene.serve();
+    let id = Scene::create(&mut scene.client(&server), 0);
+    stop(server);
+    copy(&data, &kept);
+    let server = scene.serve();
+    assert_eq!(read(&scene, &server, &id), 200);
+    Scene::create(&mut scene.client(&server), 1);
+    // Its end is written down when it ends.
+    stop(server);
+    assert_eq!(verified(&scene.house)["ok"], true);
+    let head = fs::read(data.join("audit.head")).unwrap();
+    copy(&kept, &data);
+    scene.house.refused(&["audit", "verify"], "2 problems");
+    // A server that goes on from there does not make it good.
+    let server = scene.serve();
+    scene.house.logged("an older database was brought back");
+    Scene::create(&mut scene.client(&server), 2);
+    stop(server);
+    assert_eq!(fs::read(data.join("audit.head")).unwrap(), head);
+    scene.house.refused(&["audit", "verify"], "problems");
+}
+
+#[test]
+fn without_the_heads_it_is_not_whole() {
+    let house = House::founded();
+    succeeds(&house, &["tenant", "create", "Acme"]);
+    let file = house.data().join("audit.head");
+    let head = fs::read_to_string(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    house.refused(&["audit", "verify"], "1 problems");
+    fs::write(&file, head.replace("audit", "adit")).unwrap();
+    house.refused(&["audit", "verify"], "1 problems");
+    fs::write(&file, head).unwrap();
+    verified(&house);
+}
+
+#[test]
+fn the_heads_can_be_kept_elsewhere() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let file = elsewhere.path().join("heads");
+    let house = House::new().set("SCRIP_AUDIT_HEAD_FILE", &file.display().to_string());
+    succeeds(&house, &["init"]);
+    assert!(file.exists() && !house.data().join("audit.head").exists());
+    verified(&house);
+}
+
+#[test]
+fn a_restored_vault_has_its_trail() {
+    let (scene, file, ids) = Scene::with_backup(3);
+    let server = scene.serve();
+    assert_eq!(read(&scene, &server, &ids[0]), 200);
+    stop(server);
+    succeeds(&scene.house, &["backup", &file, "--force"]);
+    let before = records(&scene.house);
+    assert!(before[1] > 0);
+    let other = scene.elsewhere();
+    succeeds(&other.house, &["restore", &file]);
+    assert_eq!(records(&other.house), before);
+    let server = other.serve();
+    assert_eq!(read(&other, &server, &ids[1]), 200);
+    stop(server);
+    assert_eq!(records(&other.house), [before[0], before[1] + 1]);
+    // Over a vault that has come further: its heads go aside with it.
+    succeeds(&other.house, &["restore", &file, "--force"]);
+    assert_eq!(records(&other.house), before);
+    let mut asides = fs::read_dir(other.house.data()).unwrap().map(|it| it.unwrap().path());
+    let aside = asides.find(|it| it.to_string_lossy().contains("before-restore")).unwrap();
+    assert!(["access.db", "audit.head", "scrip.db"].iter().all(|it| aside.join(it).exists()));
+}
+
+/// A small disk of memory, which only root can make.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(at: &Path) -> Option<Self> {
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=12m", "none"]).arg(at);
+        let mounted = mount.output().is_ok_and(|it| it.status.success());
+        mounted.then(|| Self(at.to_owned()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        drop(Command::new("umount").arg("-l").arg(&self.0).status());
+    }
+}
+
+#[test]
+fn on_a_full_disk_nothing_is_shown() {
+    let scene = Scene::new();
+    let data = scene.house.data();
+    let moved = scene.house.path("moved");
+    fs::rename(&data, &moved).unwrap();
+    fs::create_dir(&data).unwrap();
+    let Some(disk) = SmallDisk::mount(&data) else {
+        // Not root here. What a refusing log does to reads is asked elsewhere, too.
+        return;
+    };
+    let copied = Command::new("cp").arg("-a").arg(moved.join(".")).arg(&data).status().unwrap();
+    assert!(copied.success());
+    let server = scene.serve();
+    let id = Scene::create(&mut scene.client(&server), 0);
+    assert_eq!(read(&scene, &server, &id), 200);
+    let filler = data.join("filler");
+    drop(fs::write(&filler, vec![7; 12 * 1024 * 1024]));
+    // What room the log of the database has left is used up first.
+    let mut last = 200;
+    for _ in 0..2_000 {
+        last = read(&scene, &server, &id);
+        if last != 200 {
+            break;
+        }
+    }
+    assert_eq!(last, 503);
+    fs::remove_file(&filler).unwrap();
+    assert!(eventually(|| read(&scene, &server, &id) == 200));
+    stop(server);
+    verified(&scene.house);
+    drop(disk);
+}
