@@ -17,7 +17,7 @@ use scrip_seal::Secret;
 
 pub(crate) use crate::config::{
     table::{Deprecated, Log, Server, Settings, Tls},
-    value::{EpochKeysAt, LockMemory, LogFormat, Switch},
+    value::{EpochKeysAt, Export, LockMemory, LogFormat, Switch},
 };
 use crate::config::{
     table::{SETTINGS, Setting},

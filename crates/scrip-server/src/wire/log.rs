@@ -71,7 +71,7 @@ fn date(query: &Query<'_>, name: &'static str) -> Result<Option<Timestamp>, Prob
 }
 
 #[derive(Serialize)]
-struct LogBody<'a> {
+pub(crate) struct LogBody<'a> {
     id: String,
     tenant_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,7 @@ struct LogBody<'a> {
     created_at: String,
 }
 
-fn body(log: Log, record: &LogRecord) -> LogBody<'_> {
+pub(crate) fn body(log: Log, record: &LogRecord) -> LogBody<'_> {
     let operation = Operation::parse(&record.operation);
     LogBody {
         // A record's number never changes and never comes again.

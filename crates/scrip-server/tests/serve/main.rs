@@ -19,6 +19,8 @@ mod client;
 #[cfg(target_os = "linux")]
 mod codes;
 mod control;
+#[cfg(target_os = "linux")]
+mod export;
 mod house;
 #[cfg(target_os = "linux")]
 mod hygiene;
