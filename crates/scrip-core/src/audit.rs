@@ -6,8 +6,10 @@
 
 pub mod chain;
 pub mod head_file;
+pub mod message;
 pub mod trail;
 pub mod verify;
+pub mod walk;
 
 use std::{net::Ipv4Addr, sync::Arc};
 
@@ -39,6 +41,11 @@ macro_rules! operations {
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
+            }
+
+            #[must_use]
+            pub fn parse(text: &str) -> Option<Self> {
+                match text { $($text => Some(Self::$name),)* _ => None }
             }
         }
     };
@@ -86,6 +93,9 @@ operations! {
     CreateAccessSession "create_access_session";
     AuthorizeAccessSession "authorize_access_session";
     ListConnectionFormulas "list_connection_formulas";
+    ListLogs "list_logs";
+    ListLogEntityTypes "list_log_entity_types";
+    GetTenantUsage "get_tenant_usage";
 }
 
 /// Of what kind the entity of a record is.
@@ -125,6 +135,19 @@ impl EntityType {
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.as_str() == text)
     }
+
+    /// For people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Token => "Token",
+            Self::TokenIntent => "Token intent",
+            Self::Application => "Application",
+            Self::ApiKey => "API key",
+            Self::Tenant => "Tenant",
+            Self::Session => "Session",
+        }
+    }
 }
 
 impl Operation {
@@ -154,7 +177,10 @@ impl Operation {
             | Self::UpdateTenant
             | Self::DeleteTenant
             | Self::GetTenantQuotas
-            | Self::SetTenantQuotas => EntityType::Tenant,
+            | Self::SetTenantQuotas
+            | Self::GetTenantUsage
+            // Only where it is refused: a record of each page would move the pages.
+            | Self::ListLogs => EntityType::Tenant,
             Self::CreateApplication
             | Self::ListApplications
             | Self::GetApplication
@@ -168,7 +194,9 @@ impl Operation {
             | Self::DeleteApiKey
             | Self::ImportApiKey => EntityType::ApiKey,
             Self::CreateAccessSession | Self::AuthorizeAccessSession => EntityType::Session,
-            Self::ListPermissions | Self::ListConnectionFormulas => return None,
+            Self::ListPermissions | Self::ListConnectionFormulas | Self::ListLogEntityTypes => {
+                return None;
+            }
         })
     }
 }

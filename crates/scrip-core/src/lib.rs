@@ -30,6 +30,7 @@ mod expressions;
 mod fields;
 pub mod id;
 pub mod listing;
+mod log_page;
 pub mod measure;
 pub mod numbered_page;
 pub mod operations;
@@ -49,6 +50,7 @@ pub mod time;
 pub mod token;
 pub mod token_intent;
 pub mod token_type;
+pub mod usage;
 
 use std::sync::Arc;
 

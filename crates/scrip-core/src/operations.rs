@@ -16,10 +16,12 @@ pub mod delete_token_intent;
 pub mod detokenize;
 pub mod expire_token;
 pub mod get_tenant;
+pub mod get_tenant_usage;
 pub mod get_token;
 pub mod get_token_intent;
 pub mod list_api_keys;
 pub mod list_applications;
+pub mod list_logs;
 pub mod list_tokens;
 pub mod list_tokens_v1;
 pub mod prune_logs;
@@ -37,7 +39,7 @@ use std::{future::poll_fn, task::Poll};
 use crate::error::{Error, FieldError};
 
 /// Between two pieces of work of one request, so that others go on meanwhile.
-async fn give_way() {
+pub(crate) async fn give_way() {
     let mut given = false;
     poll_fn(|context| {
         if std::mem::replace(&mut given, true) {

@@ -11,6 +11,7 @@ use crate::{
         AuditRecord,
         chain::{Chain, Head, Log, LogRecord, PruneChain},
         trail::Access,
+        walk::{WalkRecords, Walked},
     },
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     container::Containers,
@@ -21,9 +22,10 @@ use crate::{
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     measure::StoreMeasures,
     policy::{PolicyRecords, PolicySeal, PolicyWrite, Signed},
-    time::Timestamp,
+    time::{Month, Timestamp},
     token_intent::StoredTokenIntent,
     token_type::TokenType,
+    usage::Usage,
 };
 
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -183,9 +185,19 @@ pub trait Store: Send + Sync {
         records_max: usize,
     ) -> StoreFuture<'_, Vec<LogRecord>>;
 
+    /// Some of a tenant's records that meet a filter, the newest first. Never waits for a writer.
+    fn walk_records(&self, inquiry: Inquiry, walk: WalkRecords) -> StoreFuture<'_, Walked>;
+
     /// Removes some of the first records of a chain, and writes the checkpoint that it then begins
     /// at; how many.
     fn prune_chain(&self, prune: PruneChain) -> StoreFuture<'_, usize>;
+
+    /// How many tokens a tenant has and uses, without counting them now. Never waits for a writer.
+    fn find_usage<'a>(&'a self, mandate: &'a Mandate, month: Month) -> StoreFuture<'a, Usage>;
+
+    /// Forgets some of which tokens were active in months before this one, and how many were in
+    /// months that are a year older; how many rows.
+    fn sweep_usage(&self, month: Month) -> StoreFuture<'_, usize>;
 
     /// Remembers how late it is. A server's clock never goes back, so neither does this, unless the
     /// operator has put that clock right.

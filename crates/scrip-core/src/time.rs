@@ -56,9 +56,38 @@ impl Timestamp {
     /// # Errors
     /// It is none of these, or no such date.
     pub fn parse_expiry(text: &str) -> Result<Self, FieldError> {
+        Self::parse_date("expires_at", text)
+    }
+
+    /// The same forms elsewhere.
+    ///
+    /// # Errors
+    /// As for [`Timestamp::parse_expiry`].
+    pub fn parse_date(field: &'static str, text: &str) -> Result<Self, FieldError> {
         let parsed = if text.contains('/') { american(text) } else { rfc3339(text) };
         let rule = "must be a date and time such as 2030-08-27T02:23:57+00:00, or 8/27/2030";
-        parsed.ok_or_else(|| FieldError::new("expires_at", rule))
+        parsed.ok_or_else(|| FieldError::new(field, rule))
+    }
+}
+
+/// A month of the calendar in UTC, as a number in their order: 202611.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Month(pub i64);
+
+impl Month {
+    /// The first there is for an instant that no calendar has.
+    #[must_use]
+    pub fn of(instant: Timestamp) -> Self {
+        let found = jiff::Timestamp::from_millisecond(instant.unix_ms).ok();
+        let at = found.map(|it| Offset::UTC.to_datetime(it));
+        let number = |it: DateTime| i64::from(it.year()) * 100 + i64::from(it.month());
+        Self(at.map_or(0, number))
+    }
+
+    /// The same one of the year before.
+    #[must_use]
+    pub fn a_year_before(self) -> Self {
+        Self(self.0.saturating_sub(100))
     }
 }
 

@@ -17,6 +17,7 @@ use scrip_core::{
         prune_logs::prune_logs,
     },
     store::{KnownTime, StoreError},
+    time::Month,
 };
 use tokio::time::{MissedTickBehavior, sleep};
 
@@ -157,6 +158,8 @@ async fn sweep(app: Arc<App>) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (store, clock) = (&vault.store, &vault.clock);
     let old = || clock.now().before(ANSWER_RETENTION);
+    // A day later: what is on its way to the log has the time of when it began.
+    let month_over = || Month::of(clock.earliest().before(Duration::from_secs(24 * 60 * 60)));
     loop {
         ticks.tick().await;
         // So that the next start is not before this, wherever its clock stands.
@@ -167,6 +170,7 @@ async fn sweep(app: Arc<App>) {
         in_steps(&app, Swept::VerificationCodes, || erase_cvcs(vault)).await;
         in_steps(&app, Swept::Answers, || store.forget_answers(old())).await;
         in_steps(&app, Swept::AccessSessions, || store.forget_access_sessions(clock.now())).await;
+        in_steps(&app, Swept::Usage, || store.sweep_usage(month_over())).await;
         in_steps(&app, Swept::DeletedTenants, || store.purge_tenants(clock.now())).await;
     }
 }

@@ -18,7 +18,7 @@ use scrip_seal::Secret;
 
 pub(crate) use crate::config::{
     table::{Deprecated, Log, RateLimits, Server, Settings, TelemetrySettings, Tls},
-    value::{Endpoint, EpochKeysAt, LockMemory, LogFormat, Switch},
+    value::{Endpoint, EpochKeysAt, Export, LockMemory, LogFormat, Switch},
 };
 use crate::config::{
     table::{SETTINGS, Setting},

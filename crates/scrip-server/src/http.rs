@@ -9,6 +9,7 @@ pub(crate) mod cors;
 pub(crate) mod deprecation;
 pub(crate) mod idempotency;
 pub(crate) mod keyless;
+pub(crate) mod logs;
 pub(crate) mod permissions;
 pub(crate) mod pipeline;
 pub(crate) mod probes;
@@ -112,6 +113,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(Operation::UpdateTenant, MethodFilter::PUT, "/tenants/self", may(Permission::TenantUpdate), (Json, tenants::update)),
     route(Operation::DeleteTenant, MethodFilter::DELETE, "/tenants/self", may(Permission::TenantDelete), (None, tenants::delete)),
     route(Operation::GetTenantQuotas, MethodFilter::GET, "/tenants/self/quotas", may(Permission::TenantRead), (None, tenants::quotas)),
+    route(Operation::GetTenantUsage, MethodFilter::GET, "/tenants/self/reports/usage", may(Permission::ReportRead), (None, tenants::usage)),
 
     route(Operation::CreateApplication, MethodFilter::POST, "/applications", may(Permission::ApplicationCreate), (Json, applications::create)),
     route(Operation::ListApplications, MethodFilter::GET, "/applications", may(Permission::ApplicationRead), (None, applications::list)),
@@ -128,6 +130,9 @@ pub(crate) const ROUTES: &[Route] = &[
 
     route(Operation::CreateAccessSession, MethodFilter::POST, "/sessions", PUBLIC, (None, sessions::create)),
     route(Operation::AuthorizeAccessSession, MethodFilter::POST, "/sessions/authorize", PRIVATE, (Json, sessions::authorize)),
+
+    route(Operation::ListLogs, MethodFilter::GET, "/logs", may(Permission::LogRead), (None, logs::list)),
+    route(Operation::ListLogEntityTypes, MethodFilter::GET, "/logs/entity-types", may(Permission::LogRead), (None, logs::entity_types)),
 
     route(Operation::ListConnectionFormulas, MethodFilter::GET, "/orchestration/connection_formulas", may(Permission::ConnectionFormulas), (None, connection_formulas::list)),
     route(Operation::ListConnectionFormulas, MethodFilter::POST, "/orchestration/connection_formulas", may(Permission::ConnectionFormulas), (None, connection_formulas::list)),

@@ -23,6 +23,7 @@ use crate::{
     clock::ticks,
     config::{Deprecated, Environment, Server, Settings, Switch, Tls},
     control::Control,
+    export,
     head_file::{self, HeadKeeper},
     metrics::{access::MetricsKey, listener},
     process::{self, Memory},
@@ -164,6 +165,10 @@ async fn run(
     tracing::info!(url, metrics, version = env!("CARGO_PKG_VERSION"), "listening");
     let (head_file, vault) = (settings.head_file(), app.vault.clone());
     let keeping = tokio::spawn(head_file::follow(head_file.clone(), vault.clone()));
+    if let Some(to) = settings.audit.export.clone() {
+        let data = settings.storage.data_dir.clone();
+        tokio::spawn(export::follow(to, data, vault.clone()));
+    }
     if app.is_sealed() {
         tokio::spawn(sealed::open(Arc::clone(&app), move || settings.key_source()));
     }

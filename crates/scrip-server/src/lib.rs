@@ -13,6 +13,7 @@ mod control;
 mod data;
 mod dev;
 mod epochs;
+mod export;
 mod head_file;
 pub mod http;
 mod init;

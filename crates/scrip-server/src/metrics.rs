@@ -81,6 +81,7 @@ labels! {
         AccessSessions "access_sessions",
         DeletedTenants "deleted_tenants",
         Records "records",
+        Usage "usage",
     }
 }
 

@@ -120,6 +120,8 @@ fn schemas() -> Map<String, Value> {
         wire::access::described::components(),
         wire::session::described::components(),
         wire::tenant::described::components(),
+        wire::log::described::components(),
+        wire::usage::described::components(),
         wire::query::described::components(),
         problems::components(),
     ];

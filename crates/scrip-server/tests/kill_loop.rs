@@ -64,6 +64,8 @@ enum Finding {
     Broken,
     /// The audit has another number of creations than there were.
     Unrecorded,
+    /// The counts of tokens are not how many there are.
+    Miscounted,
     Corrupt,
     /// An answer with a status that this request cannot have.
     Refused,

@@ -1,5 +1,6 @@
 //! The model engine: obviously correct, and what the other engines are compared with.
 
+mod answers;
 mod batch;
 mod intents;
 mod listing;
@@ -7,16 +8,17 @@ mod logs;
 mod policy;
 mod status;
 mod sweep;
+mod usage;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord},
-    answer::{AnswerPart, AnswerRecord},
     audit::{
         AuditRecord,
         chain::{Chain, Head, Log, LogRecord, PruneChain},
         trail::Access,
+        walk::{WalkRecords, Walked},
     },
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::{DirectoryRecords, SystemKeys},
@@ -24,18 +26,21 @@ use scrip_core::{
     id::{TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     measure::StoreMeasures,
-    operations::claim_answer::ANSWER_RETENTION,
     policy::{PolicyRecords, Signed},
     store::{
         AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, Deduplicate, DeleteToken,
-        KnownTime, Store, StoreError, StoreFuture, StoreStatus, StoredAnswer, StoredPart,
-        StoredToken, TokenBatch, TokenRecord,
+        KnownTime, Store, StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
+        TokenRecord,
     },
-    time::Timestamp,
+    time::{Month, Timestamp},
     token_intent::StoredTokenIntent,
+    usage::Usage,
 };
 
-use crate::{claims::Claims, memory::logs::Chains};
+use crate::{
+    claims::Claims,
+    memory::{answers::Answer, logs::Chains, usage::Counted},
+};
 
 #[derive(Debug, Default)]
 pub struct MemoryStore {
@@ -55,14 +60,7 @@ struct State {
     sessions: Vec<Signed<AccessSessionRecord>>,
     deleted_tenants: Vec<TenantId>,
     known_time: Option<KnownTime>,
-}
-
-/// An answer, and the token that each of its parts shows.
-#[derive(Debug, Clone)]
-struct Answer {
-    tenant: TenantId,
-    record: AnswerRecord,
-    tokens: Vec<TokenId>,
+    counted: Counted,
 }
 
 #[derive(Debug, Clone)]
@@ -107,27 +105,6 @@ impl State {
         oldest.map(|it| it.token.clone())
     }
 
-    /// `tokens` are what the writes made or found.
-    fn remember(
-        &mut self,
-        tenant: TenantId,
-        answer: Option<AnswerRecord>,
-        tokens: &[TokenId],
-    ) -> Result<(), StoreError> {
-        let Some(record) = answer else { return Ok(()) };
-        let forgotten = record.created_at.before(ANSWER_RETENTION);
-        let same = |it: &Answer| it.record.digest == record.digest;
-        self.answers.retain(|it| !same(it) || it.record.created_at > forgotten);
-        if self.answers.iter().any(same) {
-            return Err(StoreError::Corrupt("a request was answered twice"));
-        }
-        let shown = record.parts.iter().map(|it| tokens.get(it.at).cloned());
-        let shown: Option<Vec<_>> = shown.collect();
-        let tokens = shown.ok_or(StoreError::Corrupt("an answer shows no token"))?;
-        self.answers.push(Answer { tenant, record, tokens });
-        Ok(())
-    }
-
     fn remove(&mut self, at: usize) {
         let row = self.tokens.remove(at);
         for answer in self.answers.iter_mut().filter(|it| it.tenant == row.tenant) {
@@ -165,28 +142,6 @@ impl State {
     ) -> Result<(), StoreError> {
         self.record(tenant, &written.audit, &written.entity, outcome);
         self.remember(tenant, written.answer, &[])
-    }
-
-    fn answer(&self, asked: &AskedAnswer) -> Option<StoredAnswer> {
-        let is = |it: &&Answer| {
-            let record = &it.record;
-            it.tenant == asked.tenant
-                && record.digest == asked.digest
-                && record.created_at > asked.since
-        };
-        let Answer { tenant, record, tokens } = self.answers.iter().find(is)?;
-        let part = |(part, id): (&AnswerPart, &TokenId)| {
-            let row = self.tokens.get(self.live(*tenant, id, asked.now)?)?;
-            Some(StoredPart {
-                at: part.at,
-                token: id.clone(),
-                containers: row.token.record.containers.clone(),
-                sealed: part.sealed.clone(),
-            })
-        };
-        let parts = record.parts.iter().zip(tokens).filter_map(part).collect();
-        let AnswerRecord { digest, created_at, head, .. } = record.clone();
-        Some(StoredAnswer { digest, created_at, head, parts })
     }
 }
 
@@ -375,6 +330,7 @@ impl Store for MemoryStore {
             let deleted = &it.deleted_tenants;
             it.tokens.retain(|it| !deleted.contains(&it.tenant));
             it.intents.retain(|(tenant, _)| !deleted.contains(tenant));
+            it.counted.forget(deleted);
             had - it.tokens.len()
         })
     }
@@ -462,8 +418,20 @@ impl Store for MemoryStore {
         self.with(move |it| it.log(log).records(tenant, after).take(records_max).cloned().collect())
     }
 
+    fn walk_records(&self, inquiry: Inquiry, walk: WalkRecords) -> StoreFuture<'_, Walked> {
+        self.with(move |it| it.log(walk.log).walk(inquiry.tenant().id, &walk))
+    }
+
     fn prune_chain(&self, prune: PruneChain) -> StoreFuture<'_, usize> {
         self.attempt(move |it| it.log(prune.log).prune(&prune))
+    }
+
+    fn find_usage<'a>(&'a self, mandate: &'a Mandate, month: Month) -> StoreFuture<'a, Usage> {
+        self.with(move |it| it.usage(mandate.tenant().id, month))
+    }
+
+    fn sweep_usage(&self, month: Month) -> StoreFuture<'_, usize> {
+        self.with(move |it| it.counted.sweep(month))
     }
 
     fn note_time(&self, time: KnownTime) -> StoreFuture<'_, ()> {

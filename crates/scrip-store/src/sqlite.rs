@@ -22,6 +22,8 @@ mod sweep;
 mod time;
 mod tokens;
 pub mod trail;
+mod usage;
+mod walk;
 mod writer;
 
 use std::{
@@ -44,6 +46,7 @@ use scrip_core::{
         AuditRecord,
         chain::{Chain, Head, Log, LogRecord, PruneChain},
         trail::Access,
+        walk::{WalkRecords, Walked},
     },
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::{DirectoryRecords, SystemKeys},
@@ -56,8 +59,9 @@ use scrip_core::{
         AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, KnownTime,
         Store, StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
     },
-    time::{Ticks, Timestamp},
+    time::{Month, Ticks, Timestamp},
     token_intent::StoredTokenIntent,
+    usage::Usage,
 };
 
 /// How readers see the pages of the file.
@@ -171,8 +175,14 @@ fn fault(error: rusqlite::Error) -> StoreError {
 impl Store for SqliteStore {
     fn write_tokens(&self, inquiry: Inquiry, batch: TokenBatch) -> StoreFuture<'_, Batched> {
         let tenant = inquiry.tenant().id;
+        let uses = batch::Uses::of(&batch);
         let work = move |it: &_| batch::write_tokens(it, tenant, batch);
-        Box::pin(self.writer.write_if(work, |it| matches!(it, Batched::Written(_))))
+        let written = self.writer.write_if(work, |it| matches!(it, Batched::Written(_)));
+        Box::pin(async move {
+            let written = written.await?;
+            self.access.note_active(tenant, uses.active(&written));
+            Ok(written)
+        })
     }
 
     fn find_token<'a>(
@@ -313,7 +323,14 @@ impl Store for SqliteStore {
     }
 
     fn purge_tenants(&self, now: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(self.writer.write(move |it| policy::purge_tenants(it, now)))
+        Box::pin(async move {
+            let deleted = self.readers.read(policy::list_deleted_tenants)?;
+            let forget = move |it: &_| usage::forget_active(it, &deleted);
+            match self.access.writer.write(forget).await? {
+                0 => self.writer.write(move |it| policy::purge_tenants(it, now)).await,
+                some => Ok(some),
+            }
+        })
     }
 
     fn insert_access_session(
@@ -382,9 +399,32 @@ impl Store for SqliteStore {
         Box::pin(async move { self.log(log).0.read(read) })
     }
 
+    fn walk_records(&self, inquiry: Inquiry, walk: WalkRecords) -> StoreFuture<'_, Walked> {
+        let tenant = inquiry.tenant().id;
+        let (readers, _) = self.log(walk.log);
+        Box::pin(async move { readers.read(|it| walk::walk_records(it, tenant, &walk)) })
+    }
+
     fn prune_chain(&self, prune: PruneChain) -> StoreFuture<'_, usize> {
         let (_, writer) = self.log(prune.log);
         Box::pin(writer.write(move |it| audit::prune_chain(it, &prune)))
+    }
+
+    fn find_usage<'a>(&'a self, mandate: &'a Mandate, month: Month) -> StoreFuture<'a, Usage> {
+        let tenant = mandate.tenant().id;
+        Box::pin(async move {
+            let usage = self.readers.read(|it| usage::find_usage(it, tenant, month))?;
+            let active = self.access.readers.read(|it| usage::find_active(it, tenant, month))?;
+            Ok(Usage { active, ..usage })
+        })
+    }
+
+    fn sweep_usage(&self, month: Month) -> StoreFuture<'_, usize> {
+        Box::pin(async move {
+            let created = self.writer.write(move |it| usage::sweep_created(it, month)).await?;
+            let active = self.access.writer.write(move |it| usage::sweep_active(it, month)).await?;
+            Ok(created.saturating_add(active))
+        })
     }
 
     fn note_time(&self, time: KnownTime) -> StoreFuture<'_, ()> {

@@ -11,7 +11,9 @@ use crate::{
     card::holds_number,
     error::Error,
     id::TenantId,
-    time::Timestamp,
+    permission::Transform,
+    store::TokenRecord,
+    time::{Month, Timestamp},
     token::TokenView,
 };
 
@@ -45,11 +47,35 @@ pub struct Seen {
     /// Nothing where there is none to name.
     pub entity: String,
     pub outcome: &'static str,
+    /// When the token was made that was read: see [`Access::active`].
+    pub created_at: Option<Timestamp>,
+}
+
+impl Access {
+    /// The month in which an older token was read. One that was made in it is counted already.
+    #[must_use]
+    pub fn active(&self, seen: &Seen) -> Option<Month> {
+        seen.created_at.and_then(|it| active(it, self.audit.at))
+    }
+}
+
+/// The month of a use, when the token is from before it.
+#[must_use]
+pub fn active(created_at: Timestamp, used_at: Timestamp) -> Option<Month> {
+    let month = Month::of(used_at);
+    (Month::of(created_at) < month).then_some(month)
 }
 
 impl Seen {
     pub fn new(entity: impl Into<String>, outcome: &'static str) -> Self {
-        Self { entity: entity.into(), outcome }
+        Self { entity: entity.into(), outcome, created_at: None }
+    }
+
+    /// A token that is about to be shown by itself. To be in a list does not make it active.
+    #[must_use]
+    pub fn token(record: &TokenRecord, transform: Transform) -> Self {
+        let created_at = Some(record.created_at);
+        Self { created_at, ..Self::new(record.id.as_str(), seen(transform)) }
     }
 
     /// For a text that a client made up: one with a number in it that could be a card's is not

@@ -64,7 +64,7 @@ pub async fn detokenize(
     for ((id, kind), stored) in named.into_iter().zip(found) {
         let Some(stored) = stored else { continue };
         let (view, transform) = view(vault, caller, &stored, now)?;
-        recorded.push(Seen::new(id.as_str(), audit::seen(transform)));
+        recorded.push(Seen::token(&stored.record, transform));
         let shown = if kind == ReferenceKind::Token {
             let enrichments = enrichment::of(&view, &vault.bins);
             Shown::Whole(with_enrichments((wholes.token)(view), enrichments))

@@ -2,7 +2,7 @@
 
 use crate::{
     Vault,
-    audit::{Operation, seen, trail::Seen},
+    audit::{Operation, trail::Seen},
     caller::Caller,
     error::Error,
     id::TokenId,
@@ -19,7 +19,7 @@ pub async fn get_token(vault: &Vault, caller: &Caller, id: &TokenId) -> Result<T
     let stored = vault.store.find_token(inquiry, id, now).await?.ok_or(Error::NotFound)?;
     let permit = caller.permit(Permission::TokenRead, &stored.record)?;
     let view = reveal(&permit, &stored, Audience::Caller { vault, now })?;
-    let seen = Seen::new(id.as_str(), seen(permit.transform()));
+    let seen = Seen::token(&stored.record, permit.transform());
     vault.record_seen(caller, Operation::GetToken, vec![seen]).await?;
     Ok(view)
 }

@@ -12,7 +12,8 @@ use crate::{
         limits::{Networks, RateText, RedisUrl},
         parse,
         value::{
-            Endpoint, EpochKeysAt, Form, LockMemory, LogFilter, LogFormat, Switch, Value, Within,
+            Endpoint, EpochKeysAt, Export, Form, LockMemory, LogFilter, LogFormat, Switch, Value,
+            Within,
         },
     },
     limiter::WhenAway,
@@ -198,6 +199,10 @@ settings! {
         /// The heads of the logs, kept apart, by which a database that was rolled back is found;
         /// empty for `audit.head` in the data directory. Better on another disk or machine.
         head_file: Option<PathBuf> = "",
+        /// Who else is told every record, as a line of JSON: `file:PATH` (appended, and begun anew
+        /// when it was moved away), or `syslog:PATH`, the socket of a daemon on this machine, such
+        /// as `syslog:/dev/log`; empty for nobody.
+        export: Option<Export> = "",
     }
     deprecated: Deprecated {
         /// GET /tokens, whose place GET /v2/tokens has taken: on, or off (410).

@@ -166,6 +166,28 @@ impl Value for EpochKeysAt {
     }
 }
 
+/// Who else is told of the audit trail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Export {
+    File(PathBuf),
+    /// The socket of a daemon on this machine.
+    Syslog(PathBuf),
+}
+
+impl Value for Export {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let path = |it: &str| {
+            let path = text.strip_prefix(it).map(PathBuf::from);
+            path.filter(|it| it.is_absolute() && it.file_name().is_some())
+        };
+        let file = path("file:").map(Self::File);
+        let parsed = file.or_else(|| path("syslog:").map(Self::Syslog));
+        parsed.ok_or_else(|| "must be file: or syslog: and an absolute path".to_owned())
+    }
+}
+
 impl Value for Trust {
     const FORM: Form = Form::Text;
 

@@ -3,12 +3,13 @@
 use scrip_core::operations::{
     delete_tenant::delete_tenant,
     get_tenant::{get_tenant, get_tenant_quotas},
+    get_tenant_usage::get_tenant_usage,
     update_tenant::update_tenant,
 };
 
 use crate::{
     http::{Handling, pipeline::Asked},
-    wire::{self, answer, tenant},
+    wire::{self, answer, tenant, usage},
 };
 
 pub(crate) fn get(asked: Asked) -> Handling {
@@ -40,5 +41,12 @@ pub(crate) fn quotas(asked: Asked) -> Handling {
     Box::pin(async move {
         let mandate = asked.mandate()?;
         Ok(answer::rendered(tenant::quotas(get_tenant_quotas(&asked.app.vault, &mandate).await?)))
+    })
+}
+
+pub(crate) fn usage(asked: Asked) -> Handling {
+    Box::pin(async move {
+        let mandate = asked.mandate()?;
+        Ok(answer::rendered(usage::found(&get_tenant_usage(&asked.app.vault, &mandate).await?)))
     })
 }

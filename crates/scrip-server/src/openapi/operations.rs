@@ -5,9 +5,10 @@ use scrip_core::audit::Operation;
 use crate::wire::{
     application::described as application, connection_formula::described as connection_formula,
     described::Description, detokenize::described as detokenize, list::described as list,
-    search::described as search, session::described as session, tenant::described as tenant,
-    token::described as token, token_intent::described as token_intent,
-    tokenize::described as tokenize,
+    log::described as log, search::described as search, session::described as session,
+    tenant::described as tenant, token::described as token,
+    token_intent::described as token_intent, tokenize::described as tokenize,
+    usage::described as usage,
 };
 
 /// Nothing for what only the operator's command line does.
@@ -53,6 +54,9 @@ pub(super) fn describe(operation: Operation) -> Option<Description> {
         Operation::ListPermissions => application::permissions(),
         Operation::CreateAccessSession => session::create(),
         Operation::AuthorizeAccessSession => session::authorize(),
+        Operation::ListLogs => log::list_all(),
+        Operation::ListLogEntityTypes => log::entity_types(),
+        Operation::GetTenantUsage => usage::get(),
         Operation::ListConnectionFormulas => connection_formula::list_all(),
     };
     Some(description)

@@ -28,18 +28,20 @@ pub(crate) enum Tag {
     ApiKeys,
     Sessions,
     Tenant,
+    Logs,
     Connections,
     Service,
 }
 
 impl Tag {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Tokens,
         Self::TokenIntents,
         Self::Applications,
         Self::ApiKeys,
         Self::Sessions,
         Self::Tenant,
+        Self::Logs,
         Self::Connections,
         Self::Service,
     ];
@@ -53,6 +55,7 @@ impl Tag {
             Self::ApiKeys => ("API keys", "By which an application is known."),
             Self::Sessions => ("Sessions", "Rights lent to a browser for a few minutes."),
             Self::Tenant => ("Tenant", "Whose tokens these are, its settings and quotas."),
+            Self::Logs => ("Logs", "What was done, seen and refused, and by whom."),
             Self::Connections => ("Connections", "Which payment processors can be connected."),
             Self::Service => ("Service", "Probes and this document. They need no key."),
         }

@@ -113,10 +113,10 @@ pub(crate) fn parse_v1(query: &Query<'_>) -> Result<NumberedAsked, Problem> {
 }
 
 #[derive(Serialize)]
-struct CursorPagination {
-    page_size: usize,
+pub(crate) struct CursorPagination {
+    pub(crate) page_size: usize,
     /// Null on the last page: a client's iterator looks for that.
-    next: Option<String>,
+    pub(crate) next: Option<String>,
 }
 
 pub(crate) fn listed(page: CursorPage) -> Response {

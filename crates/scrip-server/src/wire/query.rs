@@ -37,8 +37,12 @@ impl<'a> Query<'a> {
     }
 
     pub(crate) fn page(&self) -> Result<PageAsked, Problem> {
-        let number = self.number("page", usize::MAX)?.unwrap_or(1);
+        let number = self.page_number()?.unwrap_or(1);
         Ok(PageAsked { number, size: self.size()?.unwrap_or(PAGE_SIZE) })
+    }
+
+    pub(crate) fn page_number(&self) -> Result<Option<usize>, Problem> {
+        self.number("page", usize::MAX)
     }
 
     pub(crate) fn size(&self) -> Result<Option<usize>, Problem> {

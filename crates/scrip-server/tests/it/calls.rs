@@ -35,6 +35,7 @@ const ROWS: &[(Operation, Body)] = &[
     (Operation::UpdateTenant, |_| Some(json!({"name": "touched"}))),
     (Operation::DeleteTenant, |_| None),
     (Operation::GetTenantQuotas, |_| None),
+    (Operation::GetTenantUsage, |_| None),
     (Operation::CreateApplication, |_| Some(json!({"name": "new", "type": "public", "permissions": ["token:create"]}))),
     (Operation::ListApplications, |_| None),
     (Operation::GetApplicationByKey, |_| None),
@@ -49,6 +50,8 @@ const ROWS: &[(Operation, Body)] = &[
     (Operation::ListPermissions, |_| None),
     (Operation::CreateAccessSession, |_| None),
     (Operation::AuthorizeAccessSession, |it| Some(json!({"nonce": it.nonce, "permissions": [it.lent]}))),
+    (Operation::ListLogs, |_| None),
+    (Operation::ListLogEntityTypes, |_| None),
     (Operation::ListConnectionFormulas, |_| None),
 ];
 

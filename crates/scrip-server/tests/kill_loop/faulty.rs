@@ -9,6 +9,7 @@ use scrip_core::{
         AuditRecord,
         chain::{Chain, Head, Log, LogRecord, PruneChain},
         trail::Access,
+        walk::{WalkRecords, Walked},
     },
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::{Directory, DirectoryRecords, SystemKeys},
@@ -21,8 +22,9 @@ use scrip_core::{
         AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, KnownTime,
         Outcome, Store, StoreFuture, StoreStatus, StoredToken, TokenBatch, TokenWrite,
     },
-    time::Timestamp,
+    time::{Month, Timestamp},
     token_intent::StoredTokenIntent,
+    usage::Usage,
 };
 use scrip_seal::{EpochKeys, RootKey};
 use scrip_server::{app::App, clock::SystemClock, limiter::Limiter, serve::serve};
@@ -243,6 +245,10 @@ impl Store for Faulty {
         self.inner.list_records(of, after, records_max)
     }
 
+    fn walk_records(&self, inquiry: Inquiry, walk: WalkRecords) -> StoreFuture<'_, Walked> {
+        self.inner.walk_records(inquiry, walk)
+    }
+
     fn prune_chain(&self, prune: PruneChain) -> StoreFuture<'_, usize> {
         self.inner.prune_chain(prune)
     }
@@ -310,6 +316,14 @@ impl Store for Faulty {
 
     fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
         self.inner.forget_access_sessions(before)
+    }
+
+    fn find_usage<'a>(&'a self, mandate: &'a Mandate, month: Month) -> StoreFuture<'a, Usage> {
+        self.inner.find_usage(mandate, month)
+    }
+
+    fn sweep_usage(&self, month: Month) -> StoreFuture<'_, usize> {
+        self.inner.sweep_usage(month)
     }
 
     fn note_time(&self, time: KnownTime) -> StoreFuture<'_, ()> {

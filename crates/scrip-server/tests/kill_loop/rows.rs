@@ -27,6 +27,14 @@ pub(crate) fn check(file: &Path, deeds: &[Deed], tally: &mut Tally) {
         tally.note(Finding::Unrecorded);
     }
 
+    let miscounted = "SELECT EXISTS (
+        SELECT tenant, type, count FROM usage_types WHERE count > 0
+        EXCEPT SELECT tenant, type, count(*) FROM tokens GROUP BY tenant, type
+    ) OR (SELECT sum(count) FROM usage_types) <> (SELECT count(*) FROM tokens)";
+    if database.query_row(miscounted, [], |row| row.get(0)).expect("it counts") {
+        tally.note(Finding::Miscounted);
+    }
+
     let mut statement = database.prepare("SELECT fingerprint, id FROM tokens").expect("it reads");
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("it reads");
     let mut by_fingerprint: HashMap<Vec<u8>, Vec<String>> = HashMap::new();

@@ -26,7 +26,13 @@ impl Drop for Shared {
     }
 }
 
-fn ask(running: &Running, key: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
+pub(crate) fn ask(
+    running: &Running,
+    key: &str,
+    method: &str,
+    path: &str,
+    body: &Value,
+) -> (u16, Value) {
     let config = ureq::Agent::config_builder().http_status_as_error(false).build();
     let agent: ureq::Agent = config.into();
     let request = ureq::http::Request::builder().method(method);
@@ -38,7 +44,7 @@ fn ask(running: &Running, key: &str, method: &str, path: &str, body: &Value) -> 
     (status, serde_json::from_str(&text).unwrap_or_default())
 }
 
-fn opened(house: &House) -> Running {
+pub(crate) fn opened(house: &House) -> Running {
     let running = house.serve();
     assert!(eventually(|| running.status("/readyz") == 200), "{}", house.log());
     running

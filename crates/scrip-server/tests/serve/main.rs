@@ -19,6 +19,8 @@ mod client;
 #[cfg(target_os = "linux")]
 mod codes;
 mod control;
+#[cfg(target_os = "linux")]
+mod export;
 mod house;
 #[cfg(target_os = "linux")]
 mod hygiene;
@@ -27,6 +29,8 @@ mod metrics;
 mod operator;
 #[path = "../support/prometheus.rs"]
 mod prometheus;
+#[cfg(target_os = "linux")]
+mod quotas;
 mod sealed;
 mod settings;
 #[path = "../support/stop.rs"]

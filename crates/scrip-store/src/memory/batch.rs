@@ -87,11 +87,15 @@ impl State {
                     self.expire(at, &audit.by_vault(Operation::ExpireToken));
                 }
                 let number = self.next_number();
+                self.counted.made(tenant, &token.record);
                 self.tokens.push(Row { number, tenant, token });
                 (Outcome::New, id)
             }
         };
         let word = if outcome == Outcome::New { "created" } else { "deduplicated" };
+        if let Outcome::Existing(found) = &outcome {
+            self.counted.used(tenant, &found.record, now);
+        }
         self.record(tenant, &audit, id.as_str(), word);
         Ok((outcome, id))
     }
@@ -101,7 +105,7 @@ impl State {
         if !self.convert(tenant, intent, &audit) {
             return Err(Obstacle::IntentGone);
         }
-        let own_id = token.id.clone();
+        let (own_id, updated) = (token.id.clone(), token.clone());
         let found = self.duplicate(tenant, &token, deduplicate, (Some(&own_id), audit.at));
         let at = self.live(tenant, &own_id, audit.at);
         let row = at.and_then(|it| self.tokens.get_mut(it));
@@ -128,9 +132,11 @@ impl State {
         };
         match outcome {
             Outcome::New | Outcome::Updated => {
+                self.counted.used(tenant, &updated, audit.at);
                 self.record(tenant, &audit, own_id.as_str(), "updated")
             }
-            Outcome::Existing(_) => {
+            Outcome::Existing(ref found) => {
+                self.counted.used(tenant, &found.record, audit.at);
                 self.record(tenant, &audit, own_id.as_str(), "deduplicated");
                 self.record(tenant, &audit, id.as_str(), "deduplicated");
             }

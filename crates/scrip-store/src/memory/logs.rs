@@ -7,6 +7,7 @@ use scrip_core::{
         AuditRecord,
         chain::{Chain, Checkpoint, Entry, Head, Log, LogRecord, PruneChain, Tip},
         trail::Access,
+        walk::{WalkRecords, Walked},
     },
     id::TenantId,
     store::StoreError,
@@ -44,6 +45,9 @@ impl State {
             let (entity, outcome) = (&*it.entity, it.outcome);
             let entry = Entry { log: Log::Access, tenant: access.tenant, entity, outcome };
             self.access.append(&access.audit, entry);
+            if let Some(month) = access.active(it) {
+                self.counted.active(access.tenant, month, entity);
+            }
         }
     }
 }
@@ -70,6 +74,18 @@ impl Chains {
 
     pub(super) fn records(&self, tenant: TenantId, after: i64) -> impl Iterator<Item = &LogRecord> {
         self.records.iter().filter(move |it| it.tenant == tenant && it.n > after)
+    }
+
+    pub(super) fn walk(&self, tenant: TenantId, walk: &WalkRecords) -> Walked {
+        let below = |it: &&LogRecord| it.n < walk.before;
+        let mut records: Vec<_> = self.records(tenant, 0).filter(below).collect();
+        records.reverse();
+        let looked = records.len().min(walk.rows_max);
+        let all = looked < walk.rows_max;
+        records.truncate(looked);
+        let last = records.last().map(|it| (it.n, it.at)).filter(|_| !all);
+        let found = records.into_iter().filter(|it| walk.filter.is_met(&it.row()));
+        Walked { found: found.cloned().collect(), looked, rest: last }
     }
 
     pub(super) fn list(&self) -> Vec<Chain> {

@@ -16,9 +16,9 @@ use scrip_core::{
         chain::{Entry, Head, Log, Tip},
         trail::Access,
     },
-    id::TenantId,
+    id::{TenantId, TokenId},
     store::StoreError,
-    time::Ticks,
+    time::{Month, Ticks},
 };
 use tokio::sync::oneshot;
 
@@ -27,6 +27,7 @@ use crate::sqlite::{
     audit::{append, find_head, put_head},
     checkpoint::Checkpointer,
     readers::Readers,
+    usage::note_active,
     writer::{Worked, Writer, stopped},
 };
 
@@ -92,6 +93,22 @@ impl AccessLog {
         answer.await.map_err(|_| stopped())?
     }
 
+    /// After a write that used them, which waits for no second disk: should the process end before
+    /// it comes to this, or have too much to do, a token is counted one use later.
+    pub(super) fn note_active(&self, tenant: TenantId, tokens: Vec<(Month, TokenId)>) {
+        if tokens.is_empty() {
+            return;
+        }
+        let work = move |connection: &Connection| {
+            let mut notes = tokens.iter();
+            let noted = notes.try_for_each(|(month, token)| {
+                note_active(connection, tenant, *month, token.as_str())
+            });
+            Worked { keep: noted.is_ok(), tell: Box::new(drop) }
+        };
+        drop(self.writer.submit(Box::new(work)));
+    }
+
     /// Whether a read would be taken now.
     pub(super) fn takes_work(&self) -> bool {
         self.writer.takes_work() && lock(&self.waiting).len() < WAITING_MAX
@@ -149,7 +166,8 @@ struct Open<'a> {
 
 fn write_all(connection: &Connection, all: &[Access]) -> Result<(), StoreError> {
     let mut chains: HashMap<TenantId, Open<'_>> = HashMap::new();
-    for Access { tenant, audit, seen } in all {
+    for access in all {
+        let Access { tenant, audit, seen } = access;
         if !chains.contains_key(tenant) {
             let before = find_head(connection, *tenant)?;
             let tip = Tip::of(before.as_ref());
@@ -160,6 +178,9 @@ fn write_all(connection: &Connection, all: &[Access]) -> Result<(), StoreError> 
             let (entity, outcome) = (&*it.entity, it.outcome);
             let entry = Entry { log: Log::Access, tenant: *tenant, entity, outcome };
             append(connection, audit, &mut open.tip, entry)?;
+            if let Some(month) = access.active(it) {
+                note_active(connection, *tenant, month, entity)?;
+            }
         }
     }
     for (tenant, Open { before, tip, by }) in &chains {

@@ -128,6 +128,7 @@ macro_rules! record_columns {
          FROM audit"
     };
 }
+pub(super) use record_columns;
 
 /// Any row gives a value or an error.
 pub(super) fn log_row<'a>(row: &'a Row<'_>) -> rusqlite::Result<LogRow<'a>> {

@@ -22,6 +22,8 @@ use crate::sqlite::{
     connection::overwriting,
     directory::{APART, load_policy},
     fault,
+    row::uuid,
+    usage::forget_usage,
 };
 
 pub(super) fn insert_system_keys(
@@ -255,6 +257,7 @@ pub(super) fn delete_tenant(
 -- insert_deleted_tenant
 INSERT INTO deleted_tenants (id, deleted_at) VALUES (?, ?)";
     connection.execute(sql, (tenant.0.as_bytes(), audit.at.unix_ms)).map_err(fault)?;
+    forget_usage(connection, tenant)?;
     raise_version(connection)?;
     insert_last_audit(connection, tenant, audit, deletion.retention_seconds())?;
     Ok(Ok(Changed::Done))
@@ -282,6 +285,13 @@ DELETE FROM token_intents WHERE seq IN (
     SELECT it.seq FROM deleted_tenants JOIN token_intents AS it ON it.tenant = deleted_tenants.id
     LIMIT ?)",
 ];
+
+pub(super) fn list_deleted_tenants(connection: &Connection) -> Result<Vec<TenantId>, StoreError> {
+    let sql = "-- list_deleted_tenants\nSELECT id FROM deleted_tenants";
+    let mut statement = connection.prepare_cached(sql).map_err(fault)?;
+    let rows = statement.query_map([], |row| row.get(0).map(|it| TenantId(uuid(it))));
+    rows.and_then(Iterator::collect).map_err(fault)
+}
 
 pub(super) fn purge_tenants(connection: &Connection, now: Timestamp) -> Result<usize, StoreError> {
     let mut purged = 0_usize;

@@ -15,7 +15,7 @@ use scrip_core::{
         TokenRecord, TokenWrite,
     },
     tenant::Settings,
-    time::{Clock, Timestamp},
+    time::{Clock, Month, Timestamp},
     token_type::TokenType,
 };
 use scrip_seal::{Fingerprint, Sealed};
@@ -210,6 +210,16 @@ impl Desk {
         let mut swept = 0;
         loop {
             match self.store().sweep_cvcs(ended).await.unwrap() {
+                0 => return swept,
+                some => swept += some,
+            }
+        }
+    }
+
+    pub(crate) async fn sweep_usage(&self, month: Month) -> usize {
+        let mut swept = 0;
+        loop {
+            match self.store().sweep_usage(month).await.unwrap() {
                 0 => return swept,
                 some => swept += some,
             }

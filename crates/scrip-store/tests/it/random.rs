@@ -1,17 +1,23 @@
 //! Random operations, done on the model and on the embedded engine: every step ends the same.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use scrip_core::{
     answer::AnswerPart,
-    audit::{Operation, chain::Log, trail::Seen},
+    audit::{
+        Operation,
+        chain::Log,
+        trail::{Access, Seen},
+    },
+    caller::Mandate,
     operations::prune_logs::prune_logs,
-    permission::Permission,
+    permission::{Permission, Transform},
     store::{
         Claimed, CvcChange, Deduplicate, InsertToken, Render, StoredToken, TokenBatch, TokenRecord,
         TokenWrite, UpdateToken,
     },
+    time::Month,
     token_type::TokenType,
 };
 use scrip_seal::{Fingerprint, IndexDigest, Sealed};
@@ -53,6 +59,8 @@ enum Step {
     Batch(Vec<Write>, Option<u8>),
     Delete(usize, i64),
     Find(usize),
+    /// As Get Token does.
+    Read(usize),
     List,
     Claim(u8),
     Advance(u32),
@@ -107,10 +115,13 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (vec(write(), 0..5), key()).prop_map(|(writes, key)| Step::Batch(writes, key)),
         2 => (0..IDS.len(), off()).prop_map(|(id, off)| Step::Delete(id, off)),
         2 => (0..IDS.len()).prop_map(Step::Find),
+        2 => (0..IDS.len()).prop_map(Step::Read),
         2 => Just(Step::List),
         3 => (0..6_u8).prop_map(Step::Claim),
         2 => (1..6_u32).prop_map(Step::Advance),
         1 => (20 * 60..25 * 60_u32).prop_map(Step::Advance),
+        // Into another month, or another year, mostly.
+        1 => (20 * DAY_MINUTES..80 * DAY_MINUTES).prop_map(Step::Advance),
         1 => (0..48 * 60_u32).prop_map(Step::Forget),
         2 => (0..3_u32).prop_map(Step::Sweep),
         2 => (0..4_u8).prop_map(Step::See),
@@ -118,6 +129,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Turn),
     ]
 }
+
+const DAY_MINUTES: u32 = 24 * 60;
 
 fn minutes(count: u32) -> Duration {
     Duration::from_secs(u64::from(count) * 60)
@@ -276,7 +289,29 @@ impl Side {
         for number in 0..6 {
             all += &self.claim(number).await;
         }
+        all += &self.usage().await;
         all + &lists(&self.desk).await + &self.logs().await
+    }
+
+    async fn read(&self, id: &str) -> String {
+        let found = self.desk.find(id).await;
+        let seen = found.iter().map(|it| Seen::token(&it.record, Transform::Mask));
+        self.show(seen.collect()).await;
+        self.usage().await
+    }
+
+    async fn show(&self, seen: Vec<Seen>) {
+        let (tenant, audit) = (self.desk.caller.tenant().id, self.desk.audit(Operation::GetToken));
+        self.desk.store().record_access(Access { tenant, audit, seen }).await.unwrap();
+    }
+
+    /// What is noted without being waited for is written by then.
+    async fn usage(&self) -> String {
+        self.show(vec![Seen::new("", "empty")]).await;
+        let mandate = Mandate::of_operator(Arc::clone(self.desk.caller.principal().tenant()));
+        let month = Month::of(self.desk.now());
+        let usage = self.desk.store().find_usage(&mandate, month).await.unwrap();
+        format!("{usage:?}")
     }
 
     async fn take(mut self, step: &Step) -> (Self, String) {
@@ -284,6 +319,7 @@ impl Side {
             Step::Batch(writes, key) => self.batch(writes, *key).await,
             Step::Delete(id, off) => self.delete(IDS[*id], *off).await,
             Step::List => lists(&self.desk).await,
+            Step::Read(id) => self.read(IDS[*id]).await,
             Step::Find(id) => format!("{:?}", self.desk.find(IDS[*id]).await),
             Step::Claim(number) => self.claim(*number).await,
             Step::Advance(by) => {
@@ -297,7 +333,9 @@ impl Side {
             Step::Sweep(age) => {
                 let ended = self.desk.now().before(minutes(*age));
                 let swept = (self.desk.sweep(ended).await, self.desk.sweep_cvcs(ended).await);
-                format!("{swept:?} {:?}", self.desk.counts().await)
+                let month = Month::of(self.desk.now());
+                let usage = (self.usage().await, self.desk.sweep_usage(month).await);
+                format!("{swept:?} {usage:?} {:?} {}", self.desk.counts().await, self.usage().await)
             }
             Step::See(count) => self.see(*count).await,
             Step::Prune => self.prune().await,

@@ -35,3 +35,18 @@ CREATE TABLE audit_checkpoints (
     at     INTEGER NOT NULL,
     mac    BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- Which tokens of an earlier month were used in one, and how many: the first only while it lasts.
+CREATE TABLE active_tokens (
+    month  INTEGER NOT NULL,
+    tenant BLOB NOT NULL,
+    token  TEXT NOT NULL,
+    PRIMARY KEY (month, tenant, token)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE active_months (
+    month  INTEGER NOT NULL,
+    tenant BLOB NOT NULL,
+    active INTEGER NOT NULL,
+    PRIMARY KEY (month, tenant)
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,62 @@
+//! What a list of records asks of a store: which of a chain's records, and from where on.
+
+use crate::{
+    audit::{
+        EntityType, Operation,
+        chain::{Log, LogRecord, LogRow},
+    },
+    id::ApplicationId,
+    time::Timestamp,
+};
+
+/// Which records. All that is said must hold.
+#[derive(Debug, Clone, Default)]
+pub struct RecordFilter {
+    pub entity_type: Option<EntityType>,
+    pub entity: Option<String>,
+    pub operation: Option<Operation>,
+    pub outcome: Option<&'static str>,
+    pub actor: Option<ApplicationId>,
+    /// Not before this.
+    pub from: Option<Timestamp>,
+    /// Before this.
+    pub to: Option<Timestamp>,
+}
+
+impl RecordFilter {
+    #[must_use]
+    pub fn is_met(&self, row: &LogRow<'_>) -> bool {
+        let of_type = |it| Operation::parse(row.operation).and_then(Operation::entity_type) == it;
+        self.from.is_none_or(|it| row.at >= it)
+            && self.to.is_none_or(|it| row.at < it)
+            && self.entity.as_ref().is_none_or(|it| row.entity == it)
+            && self.entity_type.is_none_or(|it| of_type(Some(it)))
+            && self.operation.is_none_or(|it| row.operation == it.as_str())
+            && self.outcome.is_none_or(|it| row.outcome == it)
+            && self.actor.is_none_or(|it| row.actor == Some(it))
+    }
+}
+
+/// How far the times of a chain's records are out of order at most. A record has the time of its
+/// request, and its number only when it is written, behind whatever waited before it.
+pub const DISORDER_MS: i64 = 5 * 60 * 1000;
+
+/// One step down a chain.
+#[derive(Debug, Clone)]
+pub struct WalkRecords {
+    pub log: Log,
+    /// Below this number.
+    pub before: i64,
+    pub filter: RecordFilter,
+    pub rows_max: usize,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Walked {
+    /// Those that meet the filter, the newest first.
+    pub found: Vec<LogRecord>,
+    /// How many were looked at.
+    pub looked: usize,
+    /// The last that was looked at, and when it was made; nothing at the end of the chain.
+    pub rest: Option<(i64, Timestamp)>,
+}

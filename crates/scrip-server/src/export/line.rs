@@ -1,0 +1,33 @@
+//! A record as a line of JSON: what `GET /logs` shows of it, its log, its number, and its mac, so that
+//! somebody else can see gaps and, with the key, check it.
+
+use scrip_core::{
+    audit::chain::{Log, LogRecord},
+    id::TenantId,
+};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::wire::log::{LogBody, body};
+
+#[derive(Serialize)]
+struct Line<'a> {
+    log: &'static str,
+    n: i64,
+    #[serde(flatten)]
+    record: LogBody<'a>,
+    mac: String,
+}
+
+pub(super) fn of(log: Log, record: &LogRecord) -> String {
+    let mac = record.link.0.iter().map(|it| format!("{it:02x}")).collect();
+    let line = Line { log: log.as_str(), n: record.n, record: body(log, record), mac };
+    serde_json::to_string(&line).unwrap_or_default()
+}
+
+/// What cannot be told any more: so many, from this number on.
+pub(super) fn missing(log: Log, tenant: TenantId, (after, count): (i64, i64)) -> String {
+    let (log, tenant) = (log.as_str(), tenant.to_string());
+    json!({"log": log, "tenant_id": tenant, "n": after.saturating_add(1), "missing": count})
+        .to_string()
+}

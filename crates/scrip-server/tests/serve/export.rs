@@ -1,0 +1,113 @@
+//! The audit trail told to a file or to a daemon: every record, in order, over kills and rotations.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::{fs::PermissionsExt, net::UnixDatagram},
+    path::Path,
+    time::Duration,
+};
+
+use rusqlite::{Connection, OpenFlags};
+use serde_json::{Value, json};
+
+use crate::{
+    codes::{ask, opened},
+    house::{House, Running, eventually},
+};
+
+type Records = BTreeMap<(String, i64), String>;
+
+/// Every record that the logs have: its log, number and mac.
+fn recorded(house: &House) -> Records {
+    let mut all = BTreeMap::new();
+    for (log, file) in [("audit", "scrip.db"), ("access", "access.db")] {
+        let path = house.data().join(file);
+        let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+        let mut statement = database.prepare("SELECT n, lower(hex(link)) FROM audit").unwrap();
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        all.extend(rows.map(|it| it.unwrap()).map(|(n, mac)| ((log.to_owned(), n), mac)));
+    }
+    all
+}
+
+/// What lines tell, whose numbers never go back but to be told again.
+fn told(lines: &[Value]) -> Records {
+    let mut last: BTreeMap<String, i64> = BTreeMap::new();
+    let mut all = BTreeMap::new();
+    for line in lines {
+        let (log, n) = (line["log"].as_str().unwrap().to_owned(), line["n"].as_i64().unwrap());
+        let before = last.insert(log.clone(), n).unwrap_or(0);
+        assert!(n <= before + 1, "{log} {n} comes after {before}");
+        assert_eq!(line["id"], format!("{log}-{n}"));
+        all.insert((log, n), line["mac"].as_str().unwrap().to_owned());
+    }
+    all
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().filter_map(|it| serde_json::from_str(it).ok()).collect()
+}
+
+fn work(running: &Running, key: &str) {
+    for at in 0..20 {
+        let (status, made) =
+            ask(running, key, "POST", "/tokens", &json!({"type": "token", "data": at}));
+        assert_eq!(status, 201, "{made}");
+        let path = format!("/tokens/{}", made["id"].as_str().unwrap());
+        assert_eq!(ask(running, key, "GET", &path, &Value::Null).0, 200);
+    }
+}
+
+#[test]
+fn a_file_has_every_record_over_kills_and_rotation() {
+    let (house, key) = House::with_key();
+    let file = house.path("trail.jsonl");
+    let house = house.set("SCRIP_AUDIT_EXPORT", &format!("file:{}", file.display()));
+    for _ in 0..3 {
+        let running = opened(&house);
+        work(&running, &key);
+        // Dropped by SIGKILL, wherever the export is.
+        drop(running);
+    }
+    let running = opened(&house);
+    let whole = || told(&lines(&file)) == recorded(&house);
+    assert!(eventually(whole), "{} lines", lines(&file).len());
+    let mode = fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(lines(&file).iter().any(|it| it["operation"] == "get_token"));
+
+    let moved = house.path("trail.1");
+    fs::rename(&file, &moved).unwrap();
+    work(&running, &key);
+    let whole = || told(&[lines(&moved), lines(&file)].concat()) == recorded(&house);
+    assert!(eventually(whole));
+    assert!(lines(&file).len() >= 40, "the new one is used");
+}
+
+#[test]
+fn a_daemon_that_comes_back_is_told_the_rest() {
+    let (house, key) = House::with_key();
+    let path = house.path("log.sock");
+    let house = house.set("SCRIP_AUDIT_EXPORT", &format!("syslog:{}", path.display()));
+    let running = opened(&house);
+    work(&running, &key);
+    house.logged("the audit trail is not exported");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let mut heard: Vec<Value> = Vec::new();
+    let mut whole = || {
+        let mut message = [0; 8192];
+        while let Ok(length) = socket.recv(&mut message) {
+            let text = str::from_utf8(&message[..length]).unwrap();
+            let line = text.strip_prefix("<110>1 - - scrip - audit - ").expect("RFC 5424");
+            heard.push(serde_json::from_str(line).unwrap());
+        }
+        told(&heard) == recorded(&house)
+    };
+    assert!(eventually(&mut whole));
+    work(&running, &key);
+    assert!(eventually(&mut whole));
+    assert_eq!(house.log().matches("the audit trail is not exported").count(), 1, "said once");
+}
