@@ -61,8 +61,9 @@ impl Log {
     /// How long until the window has room; nothing when it has.
     fn window_wait_ms(&self, now_ms: i64, rate: Rate, lent: usize) -> Option<i64> {
         let (window_ms, limit) = (ms(rate.window), limit(rate));
-        let count = self.count(now_ms, rate);
-        if count.saturating_add(lent) < limit {
+        // Mostly there is room whether or not the old ones are taken off.
+        let has_room = |count: usize| count.saturating_add(lent) < limit;
+        if has_room(self.admitted.len()) || has_room(self.count(now_ms, rate)) {
             return None;
         }
         // Whose the lent ones are is not known, so all of them have to leave.
