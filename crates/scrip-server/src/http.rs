@@ -226,10 +226,7 @@ pub(crate) fn with_metrics(router: Router, app: &Arc<App>) -> Router {
         return router;
     }
     let app = Arc::clone(app);
-    let handler = async move |request: Request| {
-        let trace = trace::of(&request);
-        access::answer(&app, app.metrics_key.as_ref(), request.headers(), &trace)
-    };
+    let handler = async move |request: Request| pipeline::run_metrics(&app, request).await;
     router.route(listener::PATH, get(handler))
 }
 

@@ -49,7 +49,7 @@ use crate::{
         throttle,
         trace::{self, TraceId},
     },
-    metrics::Metrics,
+    metrics::{Metrics, access},
     telemetry::span,
 };
 
@@ -147,6 +147,15 @@ pub(crate) async fn refuse(problem: &Problem, request: Request) -> Response {
 pub(crate) async fn run_nowhere(app: &App, problem: &Problem, request: Request) -> Response {
     match throttle::stranger(app, client(request.extensions())).await {
         Ok(()) => refuse(problem, request).await,
+        Err(throttled) => refuse(&throttled, request).await,
+    }
+}
+
+/// A request for the metrics. Whoever guesses at their key is counted.
+pub(crate) async fn run_metrics(app: &App, request: Request) -> Response {
+    let trace = trace::of(&request);
+    match throttle::stranger(app, client(request.extensions())).await {
+        Ok(()) => access::answer(app, app.metrics_key.as_ref(), request.headers(), &trace),
         Err(throttled) => refuse(&throttled, request).await,
     }
 }

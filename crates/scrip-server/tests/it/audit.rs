@@ -103,7 +103,7 @@ fn every_operation_leaves_one_record_in_the_log_where_it_belongs() {
             // To list the logs would move the lists.
             Operation::ListLogs => (vec![], vec![]),
             it if status == 410 || reads(it) => (vec![], vec![name]),
-            _ => (vec![name], vec![]),
+            _it => (vec![name], vec![]),
         };
         assert_eq!((names(&audit), names(&access)), (in_audit, in_access), "{route:?} {status}");
         let refusals = ["forbidden", "not_found", "invalid", "conflict"];
