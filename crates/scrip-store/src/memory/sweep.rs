@@ -7,11 +7,19 @@ use crate::memory::State;
 impl State {
     pub(super) fn sweep_tokens(&mut self, ended: Timestamp, audit: &AuditRecord) -> usize {
         let mut swept = 0;
-        while let Some(at) = self.tokens.iter().position(|it| !it.token.record.is_live(ended)) {
+        while let Some(at) = self.first_to_end(ended) {
             self.expire(at, audit);
             swept += 1;
         }
         swept
+    }
+
+    /// Records are left in the order in which tokens end.
+    fn first_to_end(&self, ended: Timestamp) -> Option<usize> {
+        let rows = self.tokens.iter().enumerate();
+        let expired = rows.filter(|(_, it)| !it.token.record.is_live(ended));
+        let first = expired.min_by_key(|(_, it)| (it.token.record.expires_at, it.number));
+        first.map(|(at, _)| at)
     }
 
     /// However an expired token goes, it leaves a record.

@@ -27,10 +27,12 @@ pub const LEFT_OUT: [&str; 2] = ["cvcs", "intent_cvcs"];
 
 /// The access log is another database; in a copy its tables stand beside the others, under names of
 /// their own, each first as it is there.
-pub const ACCESS_TABLES: [(&str, &str); 3] = [
+pub const ACCESS_TABLES: [(&str, &str); 5] = [
     ("audit", "access_records"),
     ("audit_heads", "access_heads"),
     ("audit_checkpoints", "access_checkpoints"),
+    ("active_tokens", "active_tokens"),
+    ("active_months", "active_months"),
 ];
 
 /// How far a copy has come.

@@ -17,6 +17,11 @@ use scrip_core::{
     usage::Usage,
 };
 
+use scrip_store::{
+    SqliteStore,
+    sqlite::backup::{copy_database, take_out_access},
+};
+
 use crate::{
     desk::{DAY, Desk, record, revised},
     world::{Engine, START},
@@ -174,6 +179,31 @@ async fn the_engine_leaves_nothing_of_a_deleted_tenant() {
     delete_tenant(&desk.world.vault, mandate(&desk)).await.unwrap();
     while desk.store().purge_tenants(desk.now()).await.unwrap() > 0 {}
     assert_eq!((rows(&file, &vault), rows(&log, &access)), (vec![0, 0], vec![0, 0]));
+}
+
+#[tokio::test]
+async fn a_copy_has_the_counts_and_goes_on_counting() {
+    let desk = Desk::open(Engine::Sqlite).await;
+    desk.insert(made(&desk, "one")).await;
+    desk.advance(MONTH);
+    read(&desk, "one").await;
+    let before = usage(&desk).await;
+    assert_eq!((before.total(), before.active), (1, 1));
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("scrip.db");
+    std::fs::File::create(&copy).unwrap();
+    copy_database(&desk.world.file(), &copy, u64::MAX, |_| ()).unwrap();
+    take_out_access(&copy, &folder.path().join("access.db")).unwrap();
+    let Desk { caller, stranger, world } = desk;
+    let world = world.with_store(|| Arc::new(SqliteStore::open(&copy).unwrap()));
+    let desk = Desk { caller, stranger, world };
+    assert_eq!(usage(&desk).await, before);
+    read(&desk, "one").await;
+    assert_eq!(usage(&desk).await, before);
+    desk.insert(TokenRecord { fingerprint: None, ..made(&desk, "two") }).await;
+    desk.delete("one", 0).await;
+    let after = usage(&desk).await;
+    assert_eq!((after.total(), after.created, after.active), (1, 1, 1));
 }
 
 #[test]
