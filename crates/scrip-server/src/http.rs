@@ -39,7 +39,7 @@ use scrip_core::{
 use crate::{
     app::App,
     http::{pipeline::Asked, problem::Problem},
-    metrics::{Refusal, access, listener},
+    metrics::{Refusal, listener},
 };
 
 pub(crate) type Handling = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;

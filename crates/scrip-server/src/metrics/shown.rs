@@ -10,8 +10,8 @@ use scrip_core::{
 
 use crate::{
     app::App,
-    limiter::{Limiter, tally::Decisions},
     http::ROUTES,
+    limiter::{Limiter, tally::Decisions},
     metrics::{
         Label, Metrics, STATUSES,
         label::Counters,

@@ -372,9 +372,7 @@ fn labels_are_words_of_ours() {
                 "le" => word == "+Inf" || word.parse::<f64>().is_ok(),
                 "version" => word == env!("CARGO_PKG_VERSION"),
                 "status" | "reason" | "turn" | "outcome" | "kind" | "cache" | "log"
-                | "decision" => {
-                    words.contains(word.as_str())
-                }
+                | "decision" => words.contains(word.as_str()),
                 _ => false,
             };
             assert!(known, "{name}={word} of {}", sample.name);
