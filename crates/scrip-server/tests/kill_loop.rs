@@ -24,7 +24,7 @@ use std::{
     hash::{BuildHasher, RandomState},
     path::Path,
     process::{Command, ExitCode, Stdio},
-    sync::atomic::AtomicU64,
+    sync::atomic::{AtomicU64, Ordering},
     thread,
     time::Duration,
 };
@@ -200,7 +200,15 @@ fn round(
     thread::scope(|scope| {
         let clients: Vec<_> =
             (0..CLIENTS).map(|_| scope.spawn(|| deeds::work(&access, places))).collect();
+        let read_before = deeds::READS.load(Ordering::Relaxed);
         thread::sleep(chance(50..400));
+        if fault == Some(Fault::Unseen) {
+            // However slow the machine is: only a read that was answered can have gone unseen.
+            let mut waits = 0..400;
+            while deeds::READS.load(Ordering::Relaxed) == read_before && waits.next().is_some() {
+                thread::sleep(Duration::from_millis(50));
+            }
+        }
         server.child.kill().expect("the server was running");
         for client in clients {
             let (done, counted) = client.join().expect("a client does not panic");

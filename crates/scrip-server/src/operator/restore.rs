@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
+    io::ErrorKind,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
@@ -133,14 +134,18 @@ fn keep_heads(settings: &Settings) -> anyhow::Result<()> {
     })
 }
 
+/// A log without its database is no vault: a restore that was killed may have left one, or somebody
+/// who lost the other. It goes aside all the same.
 fn refuse_to_replace(folder: &Path) -> anyhow::Result<()> {
-    if parts(folder).is_empty() {
+    let there: Vec<_> = parts(folder).into_iter().filter(|it| it.starts_with("scrip.db")).collect();
+    if there.is_empty() {
         return Ok(());
     }
     bail!(
         "there is a vault in {}; choose another directory with --data-dir, or say --force to move \
-         it aside",
-        folder.display()
+         it aside ({})",
+        folder.display(),
+        there.join(", ")
     );
 }
 
@@ -213,8 +218,7 @@ fn set_aside(folder: &Path) -> anyhow::Result<Option<PathBuf>> {
     if parts.is_empty() {
         return Ok(None);
     }
-    let aside = folder.join(format!("before-restore-{}", digits_of_now()));
-    DirBuilder::new().mode(0o700).create(&aside)?;
+    let aside = make_aside(folder)?;
     for part in &parts {
         fs::hard_link(folder.join(part), aside.join(part))?;
     }
@@ -224,6 +228,21 @@ fn set_aside(folder: &Path) -> anyhow::Result<Option<PathBuf>> {
         sync(folder)?;
     }
     Ok(Some(aside))
+}
+
+/// A folder that was not there. Within a second there may be several.
+fn make_aside(folder: &Path) -> anyhow::Result<PathBuf> {
+    let name = format!("before-restore-{}", digits_of_now());
+    let names = (1..100).map(|it| format!("{name}-{it}"));
+    for name in std::iter::once(name.clone()).chain(names) {
+        let aside = folder.join(name);
+        match DirBuilder::new().mode(0o700).create(&aside) {
+            Ok(()) => return Ok(aside),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => (),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    bail!("there are too many folders {name}-…")
 }
 
 fn digits_of_now() -> String {

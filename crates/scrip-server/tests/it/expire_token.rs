@@ -43,7 +43,7 @@ fn an_expired_token_leaves_the_disk_and_one_record() {
     assert_eq!(count("SELECT count(*) FROM tokens"), 1);
     assert_eq!(count("SELECT count(*) FROM answer_data"), 0);
     let record = "SELECT count(*) FROM audit WHERE operation = 'expire_token' \
-        AND entity = 'short-lived' AND actor IS NULL AND trace = 'vault'";
+        AND entity = 'short-lived' AND actor IS NULL AND actor_kind = 'vault'";
     assert_eq!(count(record), 1);
     server.get(&keys.private, "lasting").is(200);
 }

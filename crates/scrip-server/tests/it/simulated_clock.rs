@@ -133,19 +133,25 @@ async fn open(file: &Path, machine: &Arc<Mutex<Machine>>) -> Vault {
     let known = store.known_time().await.unwrap();
     let steady = Steady::start(machine.lock().unwrap().reading(), known, Trust::Cautious);
     let clock = SimulatedClock { machine: Arc::clone(machine), steady: Mutex::new(steady) };
-    Vault {
+    let vault = Vault {
         store: Arc::new(store),
         epochs: Arc::new(EpochKeys::in_memory(EPOCH)),
         clock: Arc::new(clock),
         chance: scrip_seal::fill_random,
         bins: Arc::default(),
         audit: Arc::default(),
-    }
+    };
+    // What expires is recorded, which takes the vault's key.
+    found_vault(&vault, &root()).await.unwrap();
+    vault
+}
+
+fn root() -> RootKey {
+    RootKey::from_text("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap()
 }
 
 async fn caller(vault: &Vault) -> Caller {
-    let root = RootKey::from_text("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
-    found_vault(vault, &root).await.unwrap();
+    let root = root();
     let name = || Name::parse("simulated").unwrap();
     let created = create_tenant(vault, &root, name(), TenantKind::Test, Settings::default());
     let tenant = created.await.unwrap();

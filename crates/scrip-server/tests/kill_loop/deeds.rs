@@ -13,6 +13,9 @@ use crate::{
     client::{Access, Answer, Client},
 };
 
+/// Reads that were answered, by all clients.
+pub(crate) static READS: AtomicU64 = AtomicU64::new(0);
+
 /// One token to be made, and all that was tried with it.
 #[derive(Debug)]
 pub(crate) struct Deed {
@@ -89,6 +92,7 @@ fn attempt(client: &mut Client, deed: &mut Deed, tally: &mut Tally) -> io::Resul
         tally.expect(answer.status, 200);
         if answer.status == 200 {
             tally.add("reads");
+            READS.fetch_add(1, Ordering::Relaxed);
             deed.read = Some(trace);
         }
     }

@@ -34,6 +34,9 @@ use tokio::{net::TcpListener, time::sleep};
 /// Long enough that a kill falls into it while every client waits.
 const GAP: Duration = Duration::from_millis(40);
 
+/// Longer than it takes to kill a server after it has shown something.
+const UNSEEN_GAP: Duration = Duration::from_secs(60);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// No fault: a pause between the commit and the answer, which a client may not tell apart
@@ -216,7 +219,7 @@ impl Store for Faulty {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
             drop(tokio::spawn(async move {
-                sleep(GAP).await;
+                sleep(UNSEEN_GAP).await;
                 drop(inner.record_access(access).await);
             }));
             Ok(())

@@ -108,7 +108,7 @@ fn a_killed_restore_leaves_no_half() {
     other.has(&ids);
     for _ in 0..ROUNDS {
         fs::remove_file(data.join("scrip.db")).unwrap_or_default();
-        for name in ["scrip.db-wal", "scrip.db-shm"] {
+        for name in ["scrip.db-wal", "scrip.db-shm", "scrip.db-journal"] {
             drop(fs::remove_file(data.join(name)));
         }
         killed_after(house.command(&["restore", &file, "--json"]), chance(length));

@@ -124,7 +124,7 @@ fn an_empty_vault_stays_sealed_and_gets_no_key() {
     assert!(house.run(&["init"]).status.success());
     fs::remove_file(house.data().join("root.key")).unwrap();
     let database = rusqlite::Connection::open(house.data().join("scrip.db")).unwrap();
-    assert_eq!(database.execute("DELETE FROM system_keys", []).unwrap(), 1);
+    assert_eq!(database.execute("DELETE FROM system_keys", []).unwrap(), 2);
     drop(database);
     let mut server = house.serve();
     house.logged("run: scrip init");
