@@ -7,18 +7,7 @@ use crate::memory::State;
 impl State {
     pub(super) fn sweep_tokens(&mut self, ended: Timestamp, audit: &AuditRecord) -> usize {
         let mut swept = 0;
-<<<<<<< HEAD
         while let Some(at) = self.first_to_end(ended) {
-=======
-        // In the order of their ends, in which an engine finds them.
-        let first = |it: &Self| {
-            let rows = it.tokens.iter().enumerate();
-            let expired = rows.filter(|(_, it)| !it.token.record.is_live(ended));
-            let first = expired.min_by_key(|(_, it)| (it.token.record.expires_at, it.number));
-            first.map(|(at, _)| at)
-        };
-        while let Some(at) = first(self) {
->>>>>>> audit
             self.expire(at, audit);
             swept += 1;
         }

@@ -17,14 +17,9 @@ use scrip_core::{
     token_type::TokenType,
 };
 use scrip_seal::Sealed;
-<<<<<<< HEAD
 use scrip_store::{
     SqliteStore,
-    sqlite::backup::{Copied, LEFT_OUT, Portion, copy_database, examine, upgrade},
-=======
-use scrip_store::sqlite::backup::{
-    ACCESS_TABLES, Copied, LEFT_OUT, Portion, copy_database, examine, upgrade,
->>>>>>> audit
+    sqlite::backup::{ACCESS_TABLES, Copied, LEFT_OUT, Portion, copy_database, examine, upgrade},
 };
 
 use crate::{
