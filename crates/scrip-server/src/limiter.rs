@@ -7,7 +7,7 @@ pub mod refusals;
 pub mod shared;
 pub mod tally;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
     rate_limit::{
@@ -24,6 +24,9 @@ use crate::limiter::{
     shared::Shared,
     tally::{Decisions, Tally},
 };
+
+/// How long a refusal is known that may end early.
+const REMEMBERED_FOR: Duration = Duration::from_secs(1);
 
 /// Counters of one process, when nobody says otherwise.
 pub const COUNTERS_MAX: usize = 100_000;
@@ -132,6 +135,10 @@ impl Limiter {
         let Some((shared, when_away)) = &self.shared else {
             return self.local.count(clock.now(), demands).map_err(Stopped::Refused);
         };
+        let now = clock.now();
+        for demand in demands {
+            self.refusals.ask(now, demand).map_err(Stopped::Refused)?;
+        }
         match (shared.count(pepper, demands).await, when_away) {
             (Ok(counted), _) => counted.outcome.map_err(|refused| {
                 self.remember(clock.now(), demands, refused);
@@ -144,15 +151,15 @@ impl Limiter {
         }
     }
 
-    /// Only of addresses: their rate is the same for everybody, so that a refusal cannot end early.
+    /// The rate of an address is the same for everybody, so that its refusal cannot end early. A
+    /// tenant's share can change, and counts within a second.
     fn remember(&self, now: Timestamp, demands: &[Demand], refused: Refused) {
-        let address = demands.iter().find_map(|it| match (it.row, it.subject) {
-            (Row::Address, Subject::Address(network)) => Some(network),
-            (_, Subject::Address(_) | Subject::Marked(_) | Subject::Pair(..)) => None,
-        });
-        if let (Row::Address, Some(address)) = (refused.row, address) {
-            self.refusals.remember(now, address, refused.wait);
-        }
+        let mut of_row = demands.iter().filter(|it| it.row == refused.row);
+        // Of a row with two counters nobody said which it was.
+        let (Some(demand), None) = (of_row.next(), of_row.next()) else { return };
+        let is_address = demand.row == Row::Address;
+        let wait = if is_address { refused.wait } else { refused.wait.min(REMEMBERED_FOR) };
+        self.refusals.remember(now, demand, wait);
     }
 
     /// Gives back what is over, when there is little room left.

@@ -3,7 +3,7 @@
 use std::{fs, num::NonZeroU32, time::Duration};
 
 use anyhow::Context;
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use redis::{Client, ConnectionInfo, IntoConnectionInfo};
 use scrip_core::rate_limit::{Action, Figures, Rate, Row};
 use zeroize::Zeroizing;
@@ -85,7 +85,7 @@ impl Value for Networks {
             let it = it.trim();
             let single =
                 || it.parse().ok().map(|it: std::net::IpAddr| IpNet::from(it.to_canonical()));
-            it.parse().ok().or_else(single)
+            it.parse().ok().or_else(single).map(unmapped)
         };
         if text.trim().is_empty() {
             return Ok(Self(Vec::new()));
@@ -94,6 +94,15 @@ impl Value for Networks {
         let rule = "must be networks or addresses between commas, such as 10.0.0.0/8, 2001:db8::1";
         networks.map(Self).ok_or_else(|| rule.to_owned())
     }
+}
+
+/// Addresses are compared as IPv4 where they are IPv4, however they are written.
+fn unmapped(network: IpNet) -> IpNet {
+    const MAPPED: u8 = 96;
+    let IpNet::V6(v6) = network else { return network };
+    let v4 = v6.addr().to_ipv4_mapped().zip(v6.prefix_len().checked_sub(MAPPED));
+    let v4 = v4.and_then(|(address, bits)| Ipv4Net::new(address, bits).ok());
+    v4.map_or(network, IpNet::V4)
 }
 
 /// Where Redis is, without its password: this is printed.

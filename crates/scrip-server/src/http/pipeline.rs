@@ -139,7 +139,7 @@ fn without_trailing_slash(uri: &mut Uri) {
 /// A request that comes to no route.
 pub(crate) async fn refuse(problem: &Problem, request: Request) -> Response {
     let trace = trace::of(&request);
-    discard(&mut request.into_body()).await;
+    discard(&mut request.into_body(), problem).await;
     problem.response(&trace)
 }
 
@@ -154,10 +154,12 @@ pub(crate) async fn run_nowhere(app: &App, problem: &Problem, request: Request) 
 /// A request for the metrics. Whoever guesses at their key is counted.
 pub(crate) async fn run_metrics(app: &App, request: Request) -> Response {
     let trace = trace::of(&request);
-    match throttle::stranger(app, client(request.extensions())).await {
-        Ok(()) => access::answer(app, app.metrics_key.as_ref(), request.headers(), &trace),
-        Err(throttled) => refuse(&throttled, request).await,
+    let counted = throttle::stranger(app, client(request.extensions())).await;
+    // While nobody can count, they are asked for most: only one too many is refused.
+    if let Err(throttled @ Problem::Failed(_)) = counted {
+        return refuse(&throttled, request).await;
     }
+    access::answer(app, app.metrics_key.as_ref(), request.headers(), &trace)
 }
 
 /// A request for what needs no key.
@@ -188,9 +190,15 @@ pub(crate) async fn run(app: &Arc<App>, route: &'static Route, request: Request)
     let (mut head, mut body) = request.into_parts();
     let span = span::of_request(route, &trace, &head.headers);
     let handling = handle(app, route, (&mut head, &mut body), &trace).instrument(span.clone());
-    let answered = handling.await;
-    if !body.is_end_stream() && !matches!(answered, Err(Problem::BodyTimeout)) {
-        discard(&mut body).await;
+    // Here and not further out, so that it is counted as what it was.
+    let answered = AssertUnwindSafe(handling).catch_unwind().await.unwrap_or_else(|_| {
+        app.metrics.panics.one();
+        Err(Error::Internal("a handler panicked".into()).into())
+    });
+    if let Err(problem) = &answered
+        && !body.is_end_stream()
+    {
+        discard(&mut body, problem).await;
     }
     let mut response = answered.unwrap_or_else(|problem| problem.response(&trace));
     deprecation::mark(route.operation, head.uri.path(), response.headers_mut());
@@ -375,17 +383,40 @@ async fn read_body(body: &mut Body, bytes_max: usize) -> Result<Bytes, Problem> 
 const DISCARD_DEADLINE: Duration = Duration::from_secs(5);
 const DISCARD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// Of whoever asks too often as little as a request usually has.
+const DISCARD_THROTTLED_BYTES_MAX: usize = 64 * 1024;
+const DISCARD_THROTTLED_DEADLINE: Duration = Duration::from_millis(500);
+
 /// Reads what is left and keeps nothing of it, up to a bound: a client that is still writing would
 /// meet a closed connection, not the answer.
-async fn discard(body: &mut Body) {
-    drop(timeout(DISCARD_DEADLINE, read_out(body)).await);
+async fn discard(body: &mut Body, problem: &Problem) {
+    let (deadline, bytes_max) = match problem {
+        Problem::BodyTimeout => return,
+        Problem::Failed(Error::TooMany(_)) => {
+            (DISCARD_THROTTLED_DEADLINE, DISCARD_THROTTLED_BYTES_MAX)
+        }
+        Problem::NoRoute
+        | Problem::MethodNotAllowed
+        | Problem::Unauthorized
+        | Problem::NoBearer
+        | Problem::BadHeader(_)
+        | Problem::UnsupportedMediaType(_)
+        | Problem::Gone(_)
+        | Problem::TooLarge
+        | Problem::Malformed(_)
+        | Problem::Sealed
+        | Problem::Refused
+        | Problem::Uncounted
+        | Problem::Failed(_) => (DISCARD_DEADLINE, DISCARD_BYTES_MAX),
+    };
+    drop(timeout(deadline, read_out(body, bytes_max)).await);
 }
 
-async fn read_out(body: &mut Body) {
+async fn read_out(body: &mut Body, bytes_max: usize) {
     let mut bytes = 0_usize;
     while let Some(Ok(frame)) = body.frame().await {
         bytes = bytes.saturating_add(frame.data_ref().map_or(0, Bytes::len));
-        if bytes > DISCARD_BYTES_MAX {
+        if bytes > bytes_max {
             return;
         }
     }

@@ -186,7 +186,7 @@ impl Problem {
 
 /// A client that waits so long has waited enough.
 fn whole_seconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis().div_ceil(1000)).unwrap_or(u64::MAX).max(1)
+    u64::try_from(time.as_micros().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1)
 }
 
 fn rate_limit(excess: &Excess) -> [(HeaderName, HeaderValue); 4] {

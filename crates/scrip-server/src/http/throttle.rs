@@ -1,7 +1,7 @@
 //! Where a request meets the limits: by its address before anything is looked up, and on everything
 //! else once it is known who asks.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
 use scrip_core::{
     audit::Operation,
@@ -47,8 +47,9 @@ pub(crate) async fn caller(
 }
 
 /// Counts a request of nobody in particular: its key is not known, or none is asked for.
-pub(crate) async fn stranger(app: &App, address: IpAddr) -> Result<(), Problem> {
-    let address = Network::of(address);
+pub(crate) async fn stranger(app: &App, from: IpAddr) -> Result<(), Problem> {
+    address(app, from)?;
+    let address = Network::of(from);
     count(app, &Facts { address, target: Target::Elsewhere, caller: None }).await
 }
 
@@ -63,7 +64,9 @@ async fn count(app: &App, facts: &Facts) -> Result<(), Problem> {
 
 fn too_many(now: Timestamp, refused: Refused) -> Problem {
     let Refused { row, rate, wait } = refused;
-    let (limit, until) = (row.as_str(), now.after(wait));
+    // Not a fraction of a millisecond too early.
+    let until = now.after(wait.saturating_add(Duration::from_micros(999)));
+    let limit = row.as_str();
     let excess = Excess { limit, requests: rate.requests.get(), wait, until };
     Problem::Failed(Error::TooMany(excess))
 }

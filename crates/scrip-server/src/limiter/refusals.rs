@@ -1,5 +1,5 @@
-//! Addresses that the shared counters have refused, and until when: what they would say again is
-//! known without asking them.
+//! What the shared counters have refused, and until when: what they would say again is known
+//! without asking them.
 
 use std::{
     collections::HashMap,
@@ -11,13 +11,13 @@ use std::{
 };
 
 use scrip_core::{
-    rate_limit::{Demand, Network, Subject, counters::Refused},
+    rate_limit::{Demand, Row, Subject, counters::Refused},
     time::Timestamp,
 };
 
 #[derive(Debug)]
 pub(super) struct Refusals {
-    until_ms: Mutex<HashMap<Network, i64>>,
+    until_ms: Mutex<HashMap<(Row, Subject), i64>>,
     /// When the last of them ends: mostly there are none, and nobody takes the lock.
     all_until_ms: AtomicI64,
 }
@@ -36,9 +36,9 @@ impl Refusals {
         if self.all_until_ms.load(Ordering::Relaxed) < now.unix_ms {
             return Ok(());
         }
-        let Subject::Address(address) = demand.subject else { return Ok(()) };
         let known = self.until_ms.lock().unwrap_or_else(PoisonError::into_inner);
-        let until_ms = known.get(&address).copied().filter(|it| now.unix_ms <= *it);
+        let until_ms =
+            known.get(&(demand.row, demand.subject)).copied().filter(|it| now.unix_ms <= *it);
         drop(known);
         let Some(until_ms) = until_ms else { return Ok(()) };
         let wait_ms = until_ms.saturating_sub(now.unix_ms).saturating_add(1);
@@ -48,14 +48,14 @@ impl Refusals {
 
     /// The wait may have begun a little before now, so it is kept a little shorter: the counters
     /// themselves have the last word.
-    pub(super) fn remember(&self, now: Timestamp, address: Network, wait: Duration) {
+    pub(super) fn remember(&self, now: Timestamp, demand: &Demand, wait: Duration) {
         let until_ms = now.after(wait).unix_ms.saturating_sub(1);
         let mut known = self.until_ms.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= REMEMBERED_MAX {
             known.retain(|_, until_ms| now.unix_ms <= *until_ms);
         }
         if known.len() < REMEMBERED_MAX {
-            known.insert(address, until_ms);
+            known.insert((demand.row, demand.subject), until_ms);
             self.all_until_ms.fetch_max(until_ms, Ordering::Relaxed);
         }
     }
@@ -63,7 +63,7 @@ impl Refusals {
 
 #[cfg(test)]
 mod tests {
-    use scrip_core::rate_limit::{Figures, address_demand};
+    use scrip_core::rate_limit::{Figures, Network, address_demand};
 
     use super::*;
 
@@ -76,14 +76,12 @@ mod tests {
     fn a_refusal_lasts_as_long_as_was_said_and_room_is_bounded() {
         let refusals = Refusals::default();
         let at = |unix_ms| Timestamp { unix_ms };
-        let Subject::Address(first) = demand(0).subject else { panic!("by address") };
-        refusals.remember(at(1000), first, Duration::from_millis(500));
+        refusals.remember(at(1000), &demand(0), Duration::from_millis(500));
         assert_eq!(refusals.ask(at(1499), &demand(0)).unwrap_err().wait.as_millis(), 1);
         assert_eq!(refusals.ask(at(1500), &demand(0)), Ok(()));
         assert_eq!(refusals.ask(at(1400), &demand(1)), Ok(()));
         for number in 0..10_000 {
-            let Subject::Address(address) = demand(number).subject else { panic!("by address") };
-            refusals.remember(at(2000), address, Duration::from_secs(30));
+            refusals.remember(at(2000), &demand(number), Duration::from_secs(30));
         }
         assert_eq!(refusals.until_ms.lock().unwrap().len(), REMEMBERED_MAX);
         assert!(refusals.ask(at(3000), &demand(17)).is_err());

@@ -4,7 +4,7 @@
 use std::{
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -16,6 +16,8 @@ use scrip_seal::Pepper;
 use tokio::time::{sleep, timeout};
 
 const SCRIPT: &str = include_str!("shared/count.lua");
+/// One late answer is a busy moment; so many in a row, and nobody is waited for any more.
+const LATE_MAX: u32 = 3;
 /// Between attempts to reach a server that is away.
 const PAUSE: Duration = Duration::from_millis(250);
 /// For a connection with its handshakes; a request waits for none of it.
@@ -32,6 +34,8 @@ pub struct Shared {
     /// Somebody is at it.
     reconnecting: AtomicBool,
     failed: AtomicU64,
+    /// In a row, of answers that came too late.
+    late: AtomicU32,
 }
 
 /// What was decided, and when by the clock of the counters.
@@ -55,9 +59,11 @@ impl Shared {
             connection: ArcSwapOption::empty(),
             reconnecting: AtomicBool::new(false),
             failed: AtomicU64::new(0),
+            late: AtomicU32::new(0),
         });
-        if let Err(cause) = shared.connect().await {
-            shared.lose(&cause);
+        match shared.connect().await {
+            Ok(connection) => shared.connection.store(Some(Arc::new(connection))),
+            Err(cause) => shared.lose(&cause),
         }
         shared
     }
@@ -77,8 +83,19 @@ impl Shared {
         let counters =
             demands.iter().zip(&names).map(|(it, name)| (name.as_str(), Figures::of(it)));
         let answer = self.run(MultiplexedConnection::clone(&connection), counters).await;
-        answer.and_then(|it| read(demands, &it).ok_or(Cause::NoAnswer)).map_err(|cause| {
+        let counted = answer.and_then(|it| read(demands, &it).ok_or(Cause::NoAnswer));
+        let late = match &counted {
+            Err(Cause::Late) => self.late.fetch_add(1, Ordering::Relaxed).saturating_add(1),
+            Ok(_) | Err(Cause::NoAnswer | Cause::Failed(_)) => {
+                self.late.store(0, Ordering::Relaxed);
+                LATE_MAX
+            }
+        };
+        counted.map_err(|cause| {
             self.failed.fetch_add(1, Ordering::Relaxed);
+            if late < LATE_MAX {
+                return Away;
+            }
             // Another request may have noticed, and somebody have connected again since.
             let current = self.connection.load_full();
             if current.is_some_and(|it| Arc::ptr_eq(&it, &connection)) {
@@ -111,7 +128,7 @@ impl Shared {
     }
 
     /// A connection by which the script was seen to work: one that can write, too.
-    async fn connect(&self) -> Result<(), Cause> {
+    async fn connect(&self) -> Result<MultiplexedConnection, Cause> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_DEADLINE))
             .set_response_timeout(Some(CONNECT_DEADLINE));
@@ -120,9 +137,10 @@ impl Shared {
         let connection = connection.map_err(|_| Cause::Late)?.map_err(Cause::Failed)?;
         let figures = Figures { limit: 1, window_us: 1, block_us: 0 };
         let probe = std::iter::once(("scrip:limit:probe", figures));
-        self.run(connection.clone(), probe).await?;
-        self.connection.store(Some(Arc::new(connection)));
-        Ok(())
+        match self.run(connection.clone(), probe).await?.as_slice() {
+            [_, 0] => Ok(connection),
+            _ => Err(Cause::NoAnswer),
+        }
     }
 
     /// Says so once, and tries again until it is back.
@@ -141,8 +159,11 @@ impl Shared {
 async fn reconnect(shared: Weak<Shared>) {
     loop {
         let Some(shared) = shared.upgrade() else { return };
-        if shared.connect().await.is_ok() {
+        if let Ok(connection) = shared.connect().await {
+            // In this order: whoever loses this one at once must find nobody at it.
             shared.reconnecting.store(false, Ordering::Release);
+            shared.late.store(0, Ordering::Relaxed);
+            shared.connection.store(Some(Arc::new(connection)));
             tracing::info!("the shared counters of rate limits are back");
             return;
         }

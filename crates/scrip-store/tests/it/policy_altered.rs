@@ -237,6 +237,9 @@ async fn no_column_of_policy_is_forgotten_here() {
         "intent_cvcs",
         "token_intents",
         "tokens",
+        // Counts that somebody altered are wrong, and open nothing.
+        "usage_months",
+        "usage_types",
     ]
     .iter();
     let known = others.chain(TABLES).map(|it| (*it).to_owned()).collect::<BTreeSet<_>>();
