@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
     rate_limit::{
-        Demand, Facts, Figures, Network, Row, Subject, address_demand,
+        Demand, Facts, Figures, Network, Row, address_demand,
         counters::{Counters, Fullness, Refused},
         demands,
     },
