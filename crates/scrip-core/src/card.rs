@@ -133,7 +133,8 @@ pub(crate) fn names_lookalike(text: &str, number: &str) -> bool {
 
 /// Whether a text holds what could be a card's number, whatever stands between its digits but
 /// letters.
-pub(crate) fn holds_number(text: &str) -> bool {
+#[must_use]
+pub fn holds_number(text: &str) -> bool {
     let plain: String = text.chars().filter(|it| it.is_alphanumeric()).collect();
     let mut runs = plain.split(|it: char| !it.is_ascii_digit());
     let is_one = |it: &[u8]| std::str::from_utf8(it).is_ok_and(|it| check_number(it, 13).is_ok());

@@ -67,6 +67,7 @@ pub(crate) async fn find_page(
     };
     let mut room = Room::new();
     let mut items = Vec::with_capacity(ids.len());
+    let mut named = Vec::new();
     for ids in ids.chunks(AT_ONCE) {
         for stored in find(vault, caller, permission, ids, now).await? {
             if room.is_used_up() {
@@ -76,10 +77,15 @@ pub(crate) async fn find_page(
             let permit = caller.permit(permission, &stored.record)?;
             let view = reveal(&permit, &stored, Audience::Caller { vault, now })?;
             room.take(&stored, &view);
+            // Whoever asks by id is shown single tokens, and not a list.
+            if asked.ids.is_some() {
+                named.push(Seen::token(&stored.record, permit.transform()));
+            }
             items.push(view);
         }
     }
-    vault.record_seen(caller, operation, vec![Seen::list("", &items)]).await?;
+    let seen = if named.is_empty() { vec![Seen::list("", &items)] } else { named };
+    vault.record_seen(caller, operation, seen).await?;
     Ok(Page { items, asked: page, total })
 }
 

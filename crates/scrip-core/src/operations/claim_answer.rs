@@ -47,7 +47,8 @@ pub async fn claim_answer(
         Claimed::Claim(claim) => Ok(Turn::Proceed(claim)),
         Claimed::Answered(answer) => {
             let replay = open_answer(caller, &answer)?;
-            vault.record_seen(caller, operation, replayed(operation, &answer)).await?;
+            let (operation, seen) = replayed(operation, &answer);
+            vault.record_seen(caller, operation, seen).await?;
             Ok(Turn::Replay(replay))
         }
         Claimed::InFlight => Err(Error::Conflict {
@@ -56,13 +57,14 @@ pub async fn claim_answer(
     }
 }
 
-/// One record for each token that it shows; one, if it shows none.
-fn replayed(operation: Operation, answer: &StoredAnswer) -> Vec<Seen> {
-    let about_tokens = operation.entity_type() == Some(EntityType::Token);
-    let parts = answer.parts.iter().filter(|_| about_tokens);
-    let mut seen: Vec<_> = parts.map(|it| Seen::new(it.token.as_str(), "replayed")).collect();
-    if seen.is_empty() {
-        seen.push(Seen::new("", "replayed"));
+/// One record for each token that it shows; one, if it shows none. A key that was used for one
+/// operation answers every other, so what it shows need not be what was asked for.
+fn replayed(asked: Operation, answer: &StoredAnswer) -> (Operation, Vec<Seen>) {
+    let seen = answer.parts.iter().map(|it| Seen::new(it.token.as_str(), "replayed"));
+    let seen: Vec<_> = seen.collect();
+    match (seen.is_empty(), asked.entity_type()) {
+        (true, _) => (asked, vec![Seen::new("", "replayed")]),
+        (false, Some(EntityType::Token)) => (asked, seen),
+        (false, _) => (Operation::GetToken, seen),
     }
-    seen
 }

@@ -209,6 +209,15 @@ fn a_replay_is_recorded_for_each_token_that_it_shows() {
         added(&RECORDED, &keys.tenant, || ask("/tokens", &keys.private, body));
     assert_eq!(audit, []);
     assert_eq!(shown(&access), [("create_token", &*id, "replayed")]);
+    // The key answers whatever it is used for, and what it shows is a token all the same.
+    let other = card(&new_number());
+    let elsewhere = || {
+        let asked = RECORDED.ask("POST", "/token-intents").key(&keys.private).json(&other);
+        asked.once("again").send_for("POST", "/tokens").is(201)
+    };
+    let (_, [audit, access]) = added(&RECORDED, &keys.tenant, elsewhere);
+    assert_eq!(audit, []);
+    assert_eq!(shown(&access), [("get_token", &*id, "replayed")]);
     let body = json!({"name": "a", "type": "public", "permissions": ["token:create"]});
     let make =
         || RECORDED.ask("POST", "/applications").key(&keys.management).json(&body).once("x").send();
@@ -216,6 +225,30 @@ fn a_replay_is_recorded_for_each_token_that_it_shows() {
     let (_, [audit, access]) = added(&RECORDED, &keys.tenant, || make().is(201));
     assert_eq!(audit, []);
     assert_eq!(shown(&access), [("create_application", "", "replayed")]);
+}
+
+/// One by one they are not a list, whatever the path is called.
+#[test]
+fn tokens_asked_for_by_id_are_named() {
+    let keys = RECORDED.tenant(Settings::default());
+    let [a, b] =
+        [(); 2].map(|()| text(&RECORDED.create(&keys.private, &card(&new_number())).is(201), "id"));
+    let list = format!("/tokens?id={a}&id={b}");
+    let (_, [_, access]) =
+        added(&RECORDED, &keys.tenant, || RECORDED.fetch(&keys.private, &list).is(200));
+    let mut found = shown(&access);
+    found.sort_unstable();
+    let mut expected = [&a, &b].map(|it| ("list_tokens_v1", &**it, "revealed"));
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+    let search = json!({"query": format!("id:{a}")});
+    let (_, [_, access]) = added(&RECORDED, &keys.tenant, || {
+        RECORDED.post(&keys.private, "/tokens/search", &search).is(200)
+    });
+    assert_eq!(shown(&access), [("search_tokens_v1", &*a, "revealed")]);
+    let (_, [_, access]) =
+        added(&RECORDED, &keys.tenant, || RECORDED.fetch(&keys.private, "/tokens?id=none").is(200));
+    assert_eq!(shown(&access), [("list_tokens_v1", "", "empty")]);
 }
 
 #[test]

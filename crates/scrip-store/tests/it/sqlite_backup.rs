@@ -36,6 +36,10 @@ fn empty(folder: &Path) -> PathBuf {
     file
 }
 
+fn access_of(vault: &Path) -> PathBuf {
+    vault.with_file_name("access.db")
+}
+
 fn copied(from: &Path, to: &Path) -> Copied {
     copy_database(from, to, NO_BOUND, |_| ()).unwrap()
 }
@@ -302,6 +306,14 @@ async fn pages_of_another_size_are_not_used_but_copied_to_the_right_one() {
     copied(&desk.world.file(), &copy);
     let size = |file: &Path| number(file, "SELECT page_size FROM pragma_page_size");
     assert_eq!((size(&desk.world.file()), size(&copy)), (4096, 4096));
+    // A vault as it is, apart from that: with its access log beside it.
+    let copy = folder.path().join("vault");
+    for (from, to) in
+        [(desk.world.file(), copy.clone()), (access_of(&desk.world.file()), access_of(&copy))]
+    {
+        let into = [to.to_str().unwrap()];
+        Connection::open(from).unwrap().execute("VACUUM INTO ?", into).unwrap();
+    }
     let other = "PRAGMA page_size = 8192; VACUUM";
     Connection::open(&copy).unwrap().execute_batch(other).unwrap();
     assert_eq!(size(&copy), 8192);
