@@ -410,11 +410,15 @@ async fn what_is_kept_apart_is_signed() {
         assert_eq!(KeptHeads::parse(key, &altered), None, "byte {at}");
         assert_eq!(KeptHeads::parse(key, &text[..at]), None, "cut at {at}");
     }
-    let later = |heads: Vec<KeptHead>| KeptHeads { at: START, heads }.follows(&written);
-    assert!(later(heads.clone()));
-    assert!(later(vec![head(Log::Audit, 8), head(Log::Access, 1)]));
-    assert!(!later(vec![head(Log::Audit, 6), head(Log::Access, 1)]));
-    assert!(!later(vec![head(Log::Audit, 8)]));
+    let moved = |heads: Vec<KeptHead>| {
+        let later = KeptHeads { at: START, heads };
+        later.moved_since(&written).map(|it| it.into_iter().copied().collect::<Vec<_>>())
+    };
+    assert_eq!(moved(heads.clone()), Some(vec![]));
+    let further = vec![head(Log::Audit, 8), head(Log::Access, 1)];
+    assert_eq!(moved(further), Some(vec![head(Log::Audit, 7)]));
+    assert_eq!(moved(vec![head(Log::Audit, 6), head(Log::Access, 1)]), None);
+    assert_eq!(moved(vec![head(Log::Audit, 8)]), None);
     let replaced = KeptHead { link: Mac([8; 32]), ..head(Log::Access, 1) };
-    assert!(!later(vec![head(Log::Audit, 8), replaced]));
+    assert_eq!(moved(vec![head(Log::Audit, 8), replaced]), None);
 }
