@@ -130,6 +130,13 @@ fn a_database_that_was_brought_back_is_told_from_its_beginning() {
     let running = opened(&house);
     work(&running, &key);
     assert!(eventually(|| told(&lines(&file)) == recorded(&house)));
+    // How far it is is written down after that; before it may be killed.
+    let all = recorded(&house);
+    let is_last = |(log, n): &(String, i64)| !all.contains_key(&(log.clone(), n + 1));
+    let last: Vec<_> = all.iter().filter(|(of, _)| is_last(of)).map(|(_, mac)| mac).collect();
+    assert_eq!(last.len(), 2);
+    let position = || fs::read_to_string(house.data().join("audit.exported")).unwrap_or_default();
+    assert!(eventually(|| last.iter().all(|it| position().contains(*it))));
     drop(running);
     copy(&kept, &house.data());
     // It comes further than it was while nobody is told.
