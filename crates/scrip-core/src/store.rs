@@ -9,7 +9,7 @@ use crate::{
     answer::AnswerRecord,
     audit::{
         AuditRecord,
-        chain::{Chain, Head, Log, LogRecord, PruneChain},
+        chain::{Chain, Checkpoint, Head, Log, LogRecord, PruneChain},
         trail::Access,
         walk::{WalkRecords, Walked},
     },
@@ -184,6 +184,9 @@ pub trait Store: Send + Sync {
         after: i64,
         records_max: usize,
     ) -> StoreFuture<'_, Vec<LogRecord>>;
+
+    /// Up to where a chain was pruned; nothing when it never was.
+    fn find_checkpoint(&self, of: (Log, TenantId)) -> StoreFuture<'_, Option<Checkpoint>>;
 
     /// Some of a tenant's records that meet a filter, the newest first. Never waits for a writer.
     fn walk_records(&self, inquiry: Inquiry, walk: WalkRecords) -> StoreFuture<'_, Walked>;

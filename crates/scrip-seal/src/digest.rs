@@ -45,6 +45,21 @@ impl Mac {
     pub fn is(&self, other: &Self) -> bool {
         verify_slices_are_equal(&self.0, &other.0).is_ok()
     }
+
+    /// In small letters.
+    #[must_use]
+    pub fn to_hex(&self) -> String {
+        self.0.iter().map(|it| format!("{it:02x}")).collect()
+    }
+
+    /// Nothing when it is not what [`Mac::to_hex`] wrote.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let plain = text.bytes().all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it));
+        let digit = |at: usize| u8::from_str_radix(text.get(at..at.checked_add(2)?)?, 16).ok();
+        let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(digit).collect();
+        bytes.filter(|_| plain)?.try_into().ok().map(Self)
+    }
 }
 
 impl fmt::Display for Fingerprint {

@@ -31,7 +31,7 @@ use crate::{
     cli::{DevArguments, RateLimits},
     config::{Environment, Flag, Settings, Switch},
     data::{create_folder, explain},
-    head_file::HeadKeeper,
+    head_file,
     launch::{self, Addresses},
 };
 
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
         let directory =
             Directory::load(&*app.vault.store, &*source, None).await.map_err(explain)?;
         app.open(directory, source);
-        if let Err(error) = HeadKeeper::new(settings.head_file()).update(&app.vault).await {
+        if let Err(error) = head_file::update(&settings.head_file(), &app.vault).await {
             tracing::error!(cause = format!("{error:#}"), "the heads of the logs are not kept");
         }
         let limits = settings.limits.mode;

@@ -1,14 +1,15 @@
 //! The heads of the logs, kept apart from them: written every few seconds when there is something
 //! new, never while a request waits.
 //!
-//! It never goes back. When the logs are behind it, somebody brought back an older database, and
-//! the file that says so stays as it is.
+//! It never goes back. When the logs are not what the file knows and more, somebody brought back an
+//! older database, and the file that says so stays as it is, however far the logs come.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt, fchown},
     path::{Path, PathBuf},
+    thread::sleep,
     time::Duration,
 };
 
@@ -17,59 +18,75 @@ use scrip_core::{
     Vault,
     audit::{
         chain::Log,
-        head_file::{KeptHead, KeptHeads},
+        head_file::{KeptHead, KeptHeads, still_has},
     },
 };
 use scrip_seal::AuditKey;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::{
+    task::spawn_blocking,
+    time::{MissedTickBehavior, interval, timeout},
+};
 
 use crate::data::explain;
 
 const EVERY: Duration = Duration::from_secs(2);
+/// How long one waits for another who writes, and how often it looks.
+const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+/// For the last time, when a server ends: its disk may hang.
+const LAST_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Whoever writes the file.
-#[derive(Debug)]
-pub(crate) struct HeadKeeper {
-    path: PathBuf,
-    /// As it was last read or written here.
-    known: Option<KeptHeads>,
+/// Writes down where the logs end now, if that is not written yet. Nothing happens while the
+/// vault is sealed.
+///
+/// # Errors
+/// The logs do not go on from what the file says, or either cannot be read or written.
+pub(crate) async fn update(path: &Path, vault: &Vault) -> anyhow::Result<()> {
+    let Some(key) = vault.audit.key() else { return Ok(()) };
+    let place = path.to_owned();
+    // Before the logs are asked, or another could write what is newer meanwhile.
+    let (lock, text) = spawn_blocking(move || hold(&place)).await??;
+    let known = text.map(|it| parse(path, key, &it)).transpose()?;
+    let mut heads = Vec::new();
+    for log in Log::ALL {
+        let ends = vault.store.list_heads(log).await.map_err(|it| explain(it.into()))?;
+        heads.extend(ends.iter().map(|it| KeptHead::of(log, it)));
+    }
+    let now = KeptHeads { at: vault.clock.now(), heads };
+    match &known {
+        Some(known) if known.heads == now.heads => return Ok(()),
+        Some(known) if !follows(vault, key, (&now, known)).await? => bail!(
+            "the logs do not go on from what {} says: an older database was brought back, or \
+             records were removed; run: scrip audit verify",
+            path.display()
+        ),
+        Some(_) | None => (),
+    }
+    let (place, text) = (path.to_owned(), now.to_text(key));
+    let write = move || {
+        let written = replace(&place, &text);
+        drop(lock);
+        written
+    };
+    let written = spawn_blocking(write).await?;
+    written.with_context(|| format!("{} cannot be written", path.display()))
 }
 
-impl HeadKeeper {
-    pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, known: None }
+/// Whether every chain is still the one that was kept. One that has become longer is asked for the
+/// record that was its last then: a fork grows too.
+async fn follows(
+    vault: &Vault,
+    key: &AuditKey,
+    (now, known): (&KeptHeads, &KeptHeads),
+) -> anyhow::Result<bool> {
+    let Some(moved) = now.moved_since(known) else { return Ok(false) };
+    for then in moved {
+        let has = still_has(&*vault.store, key, then).await;
+        if !has.map_err(|it| explain(it.into()))? {
+            return Ok(false);
+        }
     }
-
-    /// Writes down where the logs end now, if that is not written yet. Nothing happens while the
-    /// vault is sealed.
-    ///
-    /// # Errors
-    /// The logs are behind the file, or either cannot be read or written.
-    pub(crate) async fn update(&mut self, vault: &Vault) -> anyhow::Result<()> {
-        let Some(key) = vault.audit.key() else { return Ok(()) };
-        let mut heads = Vec::new();
-        for log in Log::ALL {
-            let ends = vault.store.list_heads(log).await.map_err(|it| explain(it.into()))?;
-            heads.extend(ends.iter().map(|it| KeptHead::of(log, it)));
-        }
-        if self.known.is_none() {
-            self.known = read(&self.path, key)?;
-        }
-        let now = KeptHeads { at: vault.clock.now(), heads };
-        match &self.known {
-            Some(known) if known.heads == now.heads => return Ok(()),
-            Some(known) if !now.follows(known) => bail!(
-                "the logs end before {} says: an older database was brought back, or records were \
-                 removed; run: scrip audit verify",
-                self.path.display()
-            ),
-            Some(_) | None => (),
-        }
-        replace(&self.path, &now.to_text(key))
-            .with_context(|| format!("{} cannot be written", self.path.display()))?;
-        self.known = Some(now);
-        Ok(())
-    }
+    Ok(true)
 }
 
 /// Nothing when there is none.
@@ -77,23 +94,61 @@ impl HeadKeeper {
 /// # Errors
 /// It cannot be read, or is not one of this vault.
 pub(crate) fn read(path: &Path, key: &AuditKey) -> anyhow::Result<Option<KeptHeads>> {
-    let name = path.display();
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).with_context(|| format!("{name} cannot be read")),
-    };
-    let heads = KeptHeads::parse(key, &text);
-    Ok(Some(heads.with_context(|| format!("{name} was altered, or is of another vault"))?))
+    read_text(path)?.map(|it| parse(path, key, &it)).transpose()
 }
 
-/// Whole or not at all. A name of its own for each process: two may be at it.
+fn parse(path: &Path, key: &AuditKey, text: &str) -> anyhow::Result<KeptHeads> {
+    let altered = || format!("{} was altered, or is of another vault", path.display());
+    KeptHeads::parse(key, text).with_context(altered)
+}
+
+fn read_text(path: &Path) -> anyhow::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
+    }
+}
+
+/// What it says, and the lock under which it says so: a server and a command may both be at it.
+fn hold(path: &Path) -> anyhow::Result<(File, Option<String>)> {
+    let place = beside(path, ".lock");
+    let name = place.display();
+    let mut options = OpenOptions::new();
+    let lock = options.write(true).create(true).truncate(false).mode(0o600).open(&place);
+    let lock = lock.with_context(|| format!("{name} cannot be opened"))?;
+    leave_to_owner(path, &lock);
+    let mut waited = Duration::ZERO;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if waited < LOCK_PATIENCE => sleep(LOCK_PAUSE),
+            Err(error) => return Err(error).with_context(|| format!("{name} cannot be locked")),
+        }
+        waited = waited.saturating_add(LOCK_PAUSE);
+    }
+    Ok((lock, read_text(path)?))
+}
+
+/// A command that root ran must not leave a file that the server cannot open.
+fn leave_to_owner(path: &Path, file: &File) {
+    if let Ok(owner) = fs::metadata(path) {
+        drop(fchown(file, Some(owner.uid()), Some(owner.gid())));
+    }
+}
+
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    PathBuf::from(name)
+}
+
+/// Whole or not at all; whoever does it holds the lock.
 fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(format!(".{}.draft", std::process::id()));
-    let draft = PathBuf::from(draft);
+    let draft = beside(path, ".draft");
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    leave_to_owner(path, &file);
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     let placed = written.and_then(|()| fs::rename(&draft, path));
     if placed.is_err() {
@@ -106,13 +161,12 @@ fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
 
 /// As long as a server runs.
 pub(crate) async fn follow(path: PathBuf, vault: Vault) {
-    let mut keeper = HeadKeeper::new(path);
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut failed = false;
     loop {
         ticks.tick().await;
-        match keeper.update(&vault).await {
+        match update(&path, &vault).await {
             Ok(()) => failed = false,
             Err(error) if !failed => {
                 failed = true;
@@ -121,5 +175,14 @@ pub(crate) async fn follow(path: PathBuf, vault: Vault) {
             }
             Err(_) => (),
         }
+    }
+}
+
+/// When a server ends, which a disk must not keep it from.
+pub(crate) async fn update_at_end(path: &Path, vault: &Vault) {
+    let updated = timeout(LAST_DEADLINE, update(path, vault)).await;
+    let updated = updated.unwrap_or_else(|_| bail!("{} does not answer", path.display()));
+    if let Err(error) = updated {
+        tracing::error!(cause = format!("{error:#}"), "the heads of the logs are not kept");
     }
 }

@@ -12,7 +12,7 @@ use scrip_core::{directory::Directory, operations::create_tenant::found_vault};
 use crate::{
     config::{Environment, Settings},
     data::{create_folder, explain},
-    head_file::HeadKeeper,
+    head_file,
     operator::warn,
     process,
 };
@@ -67,7 +67,7 @@ async fn found(settings: &Settings) -> anyhow::Result<Made> {
     found_vault(&vault, &*source).await.map_err(explain)?;
     // An older vault may have another key.
     Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;
-    if let Err(error) = HeadKeeper::new(settings.head_file()).update(&vault).await {
+    if let Err(error) = head_file::update(&settings.head_file(), &vault).await {
         warn(&error);
     }
     Ok(Made { root_key, vault: !founded })

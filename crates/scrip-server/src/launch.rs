@@ -23,8 +23,7 @@ use crate::{
     clock::ticks,
     config::{Deprecated, Environment, Server, Settings, Switch, Tls},
     control::Control,
-    export,
-    head_file::{self, HeadKeeper},
+    export, head_file,
     metrics::{access::MetricsKey, listener},
     process::{self, Memory},
     sealed,
@@ -175,9 +174,9 @@ async fn run(
     serve_on(app, Listening { tcp, tls }, stop).await;
     drop(control);
     keeping.abort();
-    if let Err(error) = HeadKeeper::new(head_file).update(&vault).await {
-        tracing::error!(cause = format!("{error:#}"), "the heads of the logs are not kept");
-    }
+    // It ends at once; what it has begun to write holds the lock until it is written.
+    drop(keeping.await);
+    head_file::update_at_end(&head_file, &vault).await;
     Ok(())
 }
 

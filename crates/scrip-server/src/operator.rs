@@ -30,7 +30,7 @@ use scrip_seal::KeySource;
 use crate::{
     config::{Environment, Settings},
     data::explain,
-    head_file::HeadKeeper,
+    head_file,
     operator::{progress::Progress, said::Said},
     process,
 };
@@ -68,8 +68,7 @@ impl Where {
             let operator = Operator::open(&settings).await?;
             let said = act(&operator).await;
             // A server does it too; but there may be none.
-            if let Err(error) = HeadKeeper::new(settings.head_file()).update(&operator.vault).await
-            {
+            if let Err(error) = head_file::update(&settings.head_file(), &operator.vault).await {
                 warn(&error);
             }
             said

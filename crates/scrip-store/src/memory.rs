@@ -16,7 +16,7 @@ use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord},
     audit::{
         AuditRecord,
-        chain::{Chain, Head, Log, LogRecord, PruneChain},
+        chain::{Chain, Checkpoint, Head, Log, LogRecord, PruneChain},
         trail::Access,
         walk::{WalkRecords, Walked},
     },
@@ -416,6 +416,13 @@ impl Store for MemoryStore {
         records_max: usize,
     ) -> StoreFuture<'_, Vec<LogRecord>> {
         self.with(move |it| it.log(log).records(tenant, after).take(records_max).cloned().collect())
+    }
+
+    fn find_checkpoint(
+        &self,
+        (log, tenant): (Log, TenantId),
+    ) -> StoreFuture<'_, Option<Checkpoint>> {
+        self.with(move |it| it.log(log).checkpoint(tenant))
     }
 
     fn walk_records(&self, inquiry: Inquiry, walk: WalkRecords) -> StoreFuture<'_, Walked> {

@@ -44,7 +44,7 @@ use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord},
     audit::{
         AuditRecord,
-        chain::{Chain, Head, Log, LogRecord, PruneChain},
+        chain::{Chain, Checkpoint, Head, Log, LogRecord, PruneChain},
         trail::Access,
         walk::{WalkRecords, Walked},
     },
@@ -397,6 +397,13 @@ impl Store for SqliteStore {
     ) -> StoreFuture<'_, Vec<LogRecord>> {
         let read = move |it: &_| audit::list_records(it, tenant, after, records_max);
         Box::pin(async move { self.log(log).0.read(read) })
+    }
+
+    fn find_checkpoint(
+        &self,
+        (log, tenant): (Log, TenantId),
+    ) -> StoreFuture<'_, Option<Checkpoint>> {
+        Box::pin(async move { self.log(log).0.read(|it| audit::find_checkpoint(it, tenant)) })
     }
 
     fn walk_records(&self, inquiry: Inquiry, walk: WalkRecords) -> StoreFuture<'_, Walked> {

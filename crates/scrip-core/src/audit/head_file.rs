@@ -3,13 +3,14 @@
 //!
 //! Lines of text, the last of which is a mac of those before.
 
-use std::collections::BTreeMap;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 use scrip_seal::{AuditKey, Mac, Place};
 
 use crate::{
     audit::chain::{Head, Log},
     id::TenantId,
+    store::{Store, StoreError},
     time::Timestamp,
 };
 
@@ -43,10 +44,10 @@ impl KeptHeads {
     pub fn to_text(&self, key: &AuditKey) -> String {
         let mut text = format!("{TITLE}\n{}\n", self.at.unix_ms);
         for KeptHead { log, tenant, n, link } in &self.heads {
-            text += &format!("{} {tenant} {n} {}\n", log.as_str(), hex(&link.0));
+            text += &format!("{} {tenant} {n} {}\n", log.as_str(), link.to_hex());
         }
         let mac = mac(key, &text);
-        text + &hex(&mac.0) + "\n"
+        text + &mac.to_hex() + "\n"
     }
 
     /// Nothing when it is not what [`KeptHeads::to_text`] wrote with this key.
@@ -54,7 +55,7 @@ impl KeptHeads {
     pub fn parse(key: &AuditKey, text: &str) -> Option<Self> {
         let (lines, last) = text.strip_suffix('\n')?.rsplit_once('\n')?;
         let signed = text.get(..lines.len().checked_add(1)?)?;
-        if !Mac(unhex(last)?).is(&mac(key, signed)) {
+        if !Mac::from_hex(last)?.is(&mac(key, signed)) {
             return None;
         }
         let mut lines = lines.lines();
@@ -65,16 +66,45 @@ impl KeptHeads {
         Some(Self { at, heads: lines.map(head).collect::<Option<_>>()? })
     }
 
-    /// Whether every chain of the other is here too, and at least as long. One that has become
-    /// shorter is not to be forgotten: it is what the file is for.
+    /// The heads of the other whose chains have become longer since; nothing at all when one of its
+    /// chains is not here, is shorter or ends otherwise. That is not to be forgotten: it is what the
+    /// file is for. Whether a longer one is still the same is for [`still_has`] to say.
     #[must_use]
-    pub fn follows(&self, before: &Self) -> bool {
+    pub fn moved_since<'a>(&self, before: &'a Self) -> Option<Vec<&'a KeptHead>> {
         let now: BTreeMap<_, _> = self.heads.iter().map(|it| ((it.log, it.tenant), it)).collect();
-        before.heads.iter().all(|then| {
-            now.get(&(then.log, then.tenant))
-                .is_some_and(|it| it.n > then.n || (it.n == then.n && it.link.is(&then.link)))
-        })
+        let mut moved = Vec::new();
+        for then in &before.heads {
+            let it = now.get(&(then.log, then.tenant))?;
+            match it.n.cmp(&then.n) {
+                Ordering::Less => return None,
+                Ordering::Equal if !it.link.is(&then.link) => return None,
+                Ordering::Equal => (),
+                Ordering::Greater => moved.push(then),
+            }
+        }
+        Some(moved)
     }
+}
+
+/// Whether a chain has the record that was its last, or has pruned it.
+///
+/// # Errors
+/// The store does not answer.
+pub async fn still_has(
+    store: &dyn Store,
+    key: &AuditKey,
+    then: &KeptHead,
+) -> Result<bool, StoreError> {
+    let of = (then.log, then.tenant);
+    let found = store.list_records(of, then.n.saturating_sub(1), 1).await?;
+    if let Some(record) = found.first().filter(|it| it.n == then.n) {
+        return Ok(record.link.is(&then.link));
+    }
+    // Asked after the record: it may have been pruned just now, and what is pruned stays so.
+    let checkpoint = store.find_checkpoint(of).await?;
+    Ok(checkpoint
+        .filter(|it| it.is_ours(key, then.log))
+        .is_some_and(|it| it.n > then.n || (it.n == then.n && it.link.is(&then.link))))
 }
 
 fn mac(key: &AuditKey, text: &str) -> Mac {
@@ -86,17 +116,6 @@ fn head(line: &str) -> Option<KeptHead> {
     let log = Log::parse(words.next()?)?;
     let tenant = TenantId::parse(words.next()?)?;
     let n = words.next()?.parse().ok()?;
-    let link = Mac(unhex(words.next()?)?);
+    let link = Mac::from_hex(words.next()?)?;
     words.next().is_none().then_some(KeptHead { log, tenant, n, link })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|it| format!("{it:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<[u8; 32]> {
-    let plain = text.bytes().all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it));
-    let digit = |at: usize| u8::from_str_radix(text.get(at..at.checked_add(2)?)?, 16).ok();
-    let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(digit).collect();
-    bytes.filter(|_| plain)?.try_into().ok()
 }

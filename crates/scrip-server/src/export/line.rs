@@ -20,7 +20,7 @@ struct Line<'a> {
 }
 
 pub(super) fn of(log: Log, record: &LogRecord) -> String {
-    let mac = record.link.0.iter().map(|it| format!("{it:02x}")).collect();
+    let mac = record.link.to_hex();
     let line = Line { log: log.as_str(), n: record.n, record: body(log, record), mac };
     serde_json::to_string(&line).unwrap_or_default()
 }
@@ -30,4 +30,10 @@ pub(super) fn missing(log: Log, tenant: TenantId, (after, count): (i64, i64)) ->
     let (log, tenant) = (log.as_str(), tenant.to_string());
     json!({"log": log, "tenant_id": tenant, "n": after.saturating_add(1), "missing": count})
         .to_string()
+}
+
+/// What was told up to this number is of another chain than what follows.
+pub(super) fn rolled_back(log: Log, tenant: TenantId, n: i64) -> String {
+    let (log, tenant) = (log.as_str(), tenant.to_string());
+    json!({"log": log, "tenant_id": tenant, "n": n, "rolled_back": true}).to_string()
 }

@@ -9,15 +9,20 @@ use std::{
 };
 
 use anyhow::Context;
-use scrip_core::{
-    audit::chain::{Head, Log},
-    id::TenantId,
-};
+use scrip_core::{audit::chain::Log, id::TenantId};
+use scrip_seal::Mac;
 
 use super::path;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Positions(BTreeMap<(Log, TenantId), i64>);
+pub(super) struct Positions(BTreeMap<(Log, TenantId), Told>);
+
+/// The last record of a chain that was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) n: i64,
+    pub(super) link: Mac,
+}
 
 impl Positions {
     /// None are there yet when the file is not.
@@ -39,8 +44,8 @@ impl Positions {
             let mut options = OpenOptions::new();
             let mut file =
                 options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-            for ((log, tenant), n) in &self.0 {
-                writeln!(file, "{} {tenant} {n}", log.as_str())?;
+            for ((log, tenant), Told { n, link }) in &self.0 {
+                writeln!(file, "{} {tenant} {n} {}", log.as_str(), link.to_hex())?;
             }
             file.sync_data()?;
             fs::rename(&draft, &path)?;
@@ -49,36 +54,22 @@ impl Positions {
         written().with_context(|| format!("{} cannot be written", path.display()))
     }
 
-    /// The number after which there is something to tell. A chain that ends before what was told is
-    /// another one, of a database that was brought back: it is told from its beginning.
-    pub(super) fn behind(&mut self, log: Log, head: &Head) -> Option<(i64, Known)> {
-        match self.0.get(&(log, head.tenant)).copied() {
-            None => (head.n > 0).then_some((0, Known::New)),
-            Some(told) if told > head.n => {
-                self.0.remove(&(log, head.tenant));
-                Some((0, Known::New))
-            }
-            Some(told) => (told < head.n).then_some((told, Known::Told)),
-        }
+    pub(super) fn of(&self, of: (Log, TenantId)) -> Option<Told> {
+        self.0.get(&of).copied()
     }
 
-    pub(super) fn set(&mut self, of: (Log, TenantId), n: i64) {
-        self.0.insert(of, n);
+    pub(super) fn set(&mut self, of: (Log, TenantId), told: Told) {
+        self.0.insert(of, told);
     }
 }
 
-/// Whether some of a chain was told before, so that what is missing is known to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Known {
-    New,
-    Told,
-}
-
-fn parse(line: &str) -> Option<((Log, TenantId), i64)> {
+fn parse(line: &str) -> Option<((Log, TenantId), Told)> {
     let mut words = line.split(' ');
     let (log, tenant, n) = (words.next()?, words.next()?, words.next()?);
+    let link = Mac::from_hex(words.next()?)?;
     let whole = words.next().is_none();
-    whole.then_some(((Log::parse(log)?, TenantId::parse(tenant)?), n.parse().ok()?))
+    let of = (Log::parse(log)?, TenantId::parse(tenant)?);
+    whole.then_some((of, Told { n: n.parse().ok()?, link }))
 }
 
 #[cfg(test)]
@@ -89,9 +80,10 @@ mod tests {
     fn what_was_written_is_read() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(Positions::read(folder.path()).unwrap(), Positions::default());
+        let told = |n| Told { n, link: Mac([0xa7; 32]) };
         let mut positions = Positions::default();
-        positions.set((Log::Audit, TenantId(uuid::Uuid::from_u128(1))), 7);
-        positions.set((Log::Access, TenantId(uuid::Uuid::from_u128(1))), 9);
+        positions.set((Log::Audit, TenantId(uuid::Uuid::from_u128(1))), told(7));
+        positions.set((Log::Access, TenantId(uuid::Uuid::from_u128(1))), told(9));
         positions.write(folder.path()).unwrap();
         assert_eq!(Positions::read(folder.path()).unwrap(), positions);
         fs::write(path(folder.path()), "audit 7").unwrap();

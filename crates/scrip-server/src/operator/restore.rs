@@ -18,8 +18,7 @@ use crate::{
     config::{Environment, Settings},
     control,
     data::explain,
-    head_file::HeadKeeper,
-    init,
+    head_file, init,
     operator::{
         Operator, Where,
         backup::{
@@ -56,7 +55,7 @@ pub(crate) struct RestoreArguments {
 }
 
 /// What belongs to a database: itself first, then what would be replayed into another one.
-const PARTS: [&str; 9] = [
+const PARTS: [&str; 10] = [
     "scrip.db",
     "scrip.db-wal",
     "scrip.db-journal",
@@ -65,8 +64,9 @@ const PARTS: [&str; 9] = [
     "access.db-wal",
     "access.db-journal",
     "access.db-shm",
-    // What was kept apart of the old logs is not about the new ones.
+    // What was kept apart of the old logs, and how far they were told, is not about the new ones.
     "audit.head",
+    "audit.exported",
 ];
 
 pub(crate) fn run(arguments: &RestoreArguments, environment: &Environment) -> anyhow::Result<()> {
@@ -130,7 +130,7 @@ fn set_head_aside(settings: &Settings) -> anyhow::Result<Option<PathBuf>> {
 fn keep_heads(settings: &Settings) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let operator = Operator::open(settings).await?;
-        HeadKeeper::new(settings.head_file()).update(&operator.vault).await
+        head_file::update(&settings.head_file(), &operator.vault).await
     })
 }
 

@@ -7,7 +7,7 @@ use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord},
     audit::{
         AuditRecord,
-        chain::{Chain, Head, Log, LogRecord, PruneChain},
+        chain::{Chain, Checkpoint, Head, Log, LogRecord, PruneChain},
         trail::Access,
         walk::{WalkRecords, Walked},
     },
@@ -243,6 +243,10 @@ impl Store for Faulty {
         records_max: usize,
     ) -> StoreFuture<'_, Vec<LogRecord>> {
         self.inner.list_records(of, after, records_max)
+    }
+
+    fn find_checkpoint(&self, of: (Log, TenantId)) -> StoreFuture<'_, Option<Checkpoint>> {
+        self.inner.find_checkpoint(of)
     }
 
     fn walk_records(&self, inquiry: Inquiry, walk: WalkRecords) -> StoreFuture<'_, Walked> {

@@ -107,6 +107,70 @@ fn a_vault_that_was_rolled_back_is_found_and_stays_found() {
     stop(server);
     assert_eq!(fs::read(data.join("audit.head")).unwrap(), head);
     scene.house.refused(&["audit", "verify"], "problems");
+    // Nor when both logs have become longer than they were.
+    let server = scene.serve();
+    for at in 3..8 {
+        Scene::create(&mut scene.client(&server), at);
+        assert_eq!(read(&scene, &server, &id), 200);
+    }
+    stop(server);
+    assert_eq!(fs::read(data.join("audit.head")).unwrap(), head);
+    succeeds(&scene.house, &["tenant", "create", "Later"]);
+    stop(scene.serve());
+    assert_eq!(fs::read(data.join("audit.head")).unwrap(), head);
+    scene.house.refused(&["audit", "verify"], "2 problems");
+}
+
+#[test]
+fn a_chain_that_was_removed_and_grows_again_is_found() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let id = Scene::create(&mut scene.client(&server), 0);
+    assert_eq!(read(&scene, &server, &id), 200);
+    stop(server);
+    let head = fs::read(scene.house.data().join("audit.head")).unwrap();
+    let outside = Connection::open(scene.house.data().join("access.db")).unwrap();
+    outside.execute_batch("DELETE FROM audit; DELETE FROM audit_heads").unwrap();
+    drop(outside);
+    let server = scene.serve();
+    for _ in 0..5 {
+        assert_eq!(read(&scene, &server, &id), 200);
+    }
+    stop(server);
+    assert_eq!(fs::read(scene.house.data().join("audit.head")).unwrap(), head);
+    scene.house.refused(&["audit", "verify"], "1 problems");
+}
+
+#[test]
+fn a_disk_of_the_heads_that_hangs_holds_nobody_up() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let id = Scene::create(&mut scene.client(&server), 0);
+    let file = scene.house.data().join("audit.head");
+    fs::remove_file(&file).unwrap();
+    // Whoever opens it waits for somebody who writes.
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    assert_eq!(read(&scene, &server, &id), 200);
+    stop(server);
+    scene.house.logged("the heads of the logs are not kept");
+}
+
+#[test]
+fn only_one_at_a_time_writes_the_heads() {
+    let house = House::founded();
+    let file = house.data().join("audit.head");
+    let before = fs::read(&file).unwrap();
+    let lock = house.data().join("audit.head.lock");
+    let lock = fs::File::options().write(true).create(true).truncate(false).open(lock).unwrap();
+    lock.lock().unwrap();
+    std::thread::scope(|scope| {
+        let command = scope.spawn(|| succeeds(&house, &["tenant", "create", "Acme"]));
+        std::thread::sleep(Duration::from_secs(1));
+        assert_eq!(fs::read(&file).unwrap(), before);
+        drop(lock);
+        command.join().unwrap();
+    });
+    assert_ne!(fs::read(&file).unwrap(), before);
 }
 
 #[test]
@@ -149,12 +213,15 @@ fn a_restored_vault_has_its_trail() {
     assert_eq!(read(&other, &server, &ids[1]), 200);
     stop(server);
     assert_eq!(records(&other.house), [before[0], before[1] + 1]);
-    // Over a vault that has come further: its heads go aside with it.
+    // Over a vault that has come further: its heads go aside with it, and how far it was exported.
+    fs::write(other.house.data().join("audit.exported"), "").unwrap();
     succeeds(&other.house, &["restore", &file, "--force"]);
     assert_eq!(records(&other.house), before);
     let mut asides = fs::read_dir(other.house.data()).unwrap().map(|it| it.unwrap().path());
     let aside = asides.find(|it| it.to_string_lossy().contains("before-restore")).unwrap();
-    assert!(["access.db", "audit.head", "scrip.db"].iter().all(|it| aside.join(it).exists()));
+    let moved = ["access.db", "audit.exported", "audit.head", "scrip.db"];
+    assert!(moved.iter().all(|it| aside.join(it).exists()));
+    assert!(!other.house.data().join("audit.exported").exists());
 }
 
 /// A small disk of memory, which only root can make.

@@ -5,6 +5,7 @@ use std::{
     fs,
     os::unix::{fs::PermissionsExt, net::UnixDatagram},
     path::Path,
+    thread,
     time::Duration,
 };
 
@@ -84,6 +85,78 @@ fn a_file_has_every_record_over_kills_and_rotation() {
     let whole = || told(&[lines(&moved), lines(&file)].concat()) == recorded(&house);
     assert!(eventually(whole));
     assert!(lines(&file).len() >= 40, "the new one is used");
+}
+
+#[test]
+fn every_record_is_told_once_while_others_are_written() {
+    let (house, key) = House::with_key();
+    let file = house.path("trail.jsonl");
+    let house = house.set("SCRIP_AUDIT_EXPORT", &format!("file:{}", file.display()));
+    let running = opened(&house);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..12 {
+                    work(&running, &key);
+                }
+            });
+        }
+    });
+    assert!(eventually(|| told(&lines(&file)) == recorded(&house)));
+    assert_eq!(lines(&file).len(), recorded(&house).len());
+}
+
+#[test]
+fn a_database_that_was_brought_back_is_told_from_its_beginning() {
+    let (house, key) = House::with_key();
+    let (file, kept) = (house.path("trail.jsonl"), house.path("kept"));
+    fs::create_dir(&kept).unwrap();
+    let copy = |from: &Path, to: &Path| {
+        for name in ["scrip.db", "access.db"] {
+            for end in ["-wal", "-shm"] {
+                drop(fs::remove_file(to.join(format!("{name}{end}"))));
+                let log = format!("{name}{end}");
+                drop(fs::copy(from.join(&log), to.join(&log)));
+            }
+            fs::copy(from.join(name), to.join(name)).unwrap();
+        }
+    };
+    let house = house.set("SCRIP_AUDIT_EXPORT", &format!("file:{}", file.display()));
+    let running = opened(&house);
+    work(&running, &key);
+    assert!(eventually(|| told(&lines(&file)) == recorded(&house)));
+    drop(running);
+    copy(&house.data(), &kept);
+    let running = opened(&house);
+    work(&running, &key);
+    assert!(eventually(|| told(&lines(&file)) == recorded(&house)));
+    // How far it is is written down after that; before it may be killed.
+    let all = recorded(&house);
+    let is_last = |(log, n): &(String, i64)| !all.contains_key(&(log.clone(), n + 1));
+    let last: Vec<_> = all.iter().filter(|(of, _)| is_last(of)).map(|(_, mac)| mac).collect();
+    assert_eq!(last.len(), 2);
+    let position = || fs::read_to_string(house.data().join("audit.exported")).unwrap_or_default();
+    assert!(eventually(|| last.iter().all(|it| position().contains(*it))));
+    drop(running);
+    copy(&kept, &house.data());
+    // It comes further than it was while nobody is told.
+    let house = house.set("SCRIP_AUDIT_EXPORT", "");
+    let running = opened(&house);
+    work(&running, &key);
+    work(&running, &key);
+    drop(running);
+    let house = house.set("SCRIP_AUDIT_EXPORT", &format!("file:{}", file.display()));
+    let before = lines(&file).len();
+    let running = opened(&house);
+    let is_notice = |it: &Value| it["rolled_back"] == true;
+    let since = || lines(&file).split_off(before);
+    let whole = || {
+        let records: Vec<_> = since().into_iter().filter(|it| !is_notice(it)).collect();
+        told(&records) == recorded(&house)
+    };
+    assert!(eventually(whole));
+    assert_eq!(since().iter().filter(|it| is_notice(it)).count(), 2, "one for each log");
+    drop(running);
 }
 
 #[test]

@@ -93,6 +93,10 @@ impl Chains {
         self.heads.values().map(|it| Chain { head: *it, oldest: oldest(it.tenant) }).collect()
     }
 
+    pub(super) fn checkpoint(&self, tenant: TenantId) -> Option<Checkpoint> {
+        self.checkpoints.get(&tenant).copied()
+    }
+
     pub(super) fn prune(&mut self, prune: &PruneChain) -> Result<usize, StoreError> {
         let tenant = prune.tenant;
         let records: Vec<_> = self.records(tenant, 0).cloned().collect();

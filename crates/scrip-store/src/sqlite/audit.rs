@@ -214,6 +214,14 @@ pub(super) fn checkpoint(row: &Row<'_>) -> rusqlite::Result<Checkpoint> {
     })
 }
 
+pub(super) fn find_checkpoint(
+    connection: &Connection,
+    tenant: TenantId,
+) -> Result<Option<Checkpoint>, StoreError> {
+    let mut statement = connection.prepare_cached(FIND_CHECKPOINT).map_err(fault)?;
+    statement.query_row([tenant.0.as_bytes()], checkpoint).optional().map_err(fault)
+}
+
 const PUT_CHECKPOINT: &str = "
 -- put_checkpoint
 INSERT INTO audit_checkpoints (tenant, n, link, at, mac) VALUES (?1, ?2, ?3, ?4, ?5)
@@ -231,8 +239,7 @@ pub(super) fn prune_chain(
     prune: &PruneChain,
 ) -> Result<usize, StoreError> {
     let tenant = prune.tenant.0.as_bytes();
-    let mut statement = connection.prepare_cached(FIND_CHECKPOINT).map_err(fault)?;
-    let before = statement.query_row([tenant], checkpoint).optional().map_err(fault)?;
+    let before = find_checkpoint(connection, prune.tenant)?;
     let records = list_records(connection, prune.tenant, i64::MIN, PRUNED_AT_ONCE)?;
     let broken = |_| StoreError::Corrupt("a chain was altered, and is not pruned");
     let Some(made) = prune.checkpoint(before.as_ref(), &records).map_err(broken)? else {

@@ -6,7 +6,7 @@ use rusqlite::{Connection, types::Value};
 use scrip_core::{
     audit::{
         chain::Log,
-        head_file::{KeptHead, KeptHeads},
+        head_file::{KeptHead, KeptHeads, still_has},
         verify::{Fault, Verified, Verifier},
     },
     caller::Caller,
@@ -370,6 +370,57 @@ async fn a_chain_that_was_altered_is_not_pruned() {
     }
 }
 
+/// A chain that goes on has what was its last record, or has pruned it.
+#[tokio::test]
+async fn a_chain_that_went_on_is_told_from_a_fork() {
+    for engine in [Engine::Memory, Engine::Sqlite] {
+        let world = World::open(engine).await;
+        let tenant = world.tenant(Settings::default()).await;
+        let caller = world.caller(&tenant, ruled(&[("/", Transform::Reveal, TOKENS)])).await;
+        live(&world, &caller).await;
+        let (store, key) = (&*world.vault.store, world.vault.audit.key().unwrap());
+        let then = kept(store).await;
+        assert_eq!(then.len(), 2);
+        live(&world, &caller).await;
+        let fork = |it: &KeptHead| KeptHead { link: Mac([9; 32]), ..*it };
+        for it in &then {
+            assert!(still_has(store, key, it).await.unwrap());
+            assert!(!still_has(store, key, &fork(it)).await.unwrap());
+            assert!(!still_has(store, key, &KeptHead { n: 99, ..*it }).await.unwrap());
+            assert_eq!(store.find_checkpoint((it.log, it.tenant)).await.unwrap(), None);
+        }
+        let last = kept(store).await;
+        world.clock.advance(2 * DAY);
+        assert!(prune(&world).await > 0);
+        for (it, last) in then.iter().zip(&last) {
+            let made = store.find_checkpoint((it.log, it.tenant)).await.unwrap().unwrap();
+            assert_eq!((made.n, made.link), (last.n, last.link));
+            assert!(still_has(store, key, it).await.unwrap());
+            // The checkpoint knows its own record, and none before.
+            assert!(still_has(store, key, last).await.unwrap());
+            assert!(!still_has(store, key, &fork(last)).await.unwrap());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_checkpoint_of_somebody_else_is_none() {
+    let world = World::open(Engine::Sqlite).await;
+    let tenant = world.tenant(Settings::default()).await;
+    let caller = world.caller(&tenant, ruled(&[("/", Transform::Reveal, TOKENS)])).await;
+    live(&world, &caller).await;
+    let (store, key) = (&*world.vault.store, world.vault.audit.key().unwrap());
+    let then = kept(store).await;
+    world.clock.advance(2 * DAY);
+    prune(&world).await;
+    for (file, it) in FILES.iter().zip(&then) {
+        assert!(still_has(store, key, it).await.unwrap());
+        let outside = Connection::open(world.file().with_file_name(file)).unwrap();
+        outside.execute_batch("UPDATE audit_checkpoints SET n = n + 1").unwrap();
+        assert!(!still_has(store, key, it).await.unwrap());
+    }
+}
+
 #[tokio::test]
 async fn a_trail_is_whole_while_it_is_written() {
     let world = World::open(Engine::Sqlite).await;
@@ -410,11 +461,15 @@ async fn what_is_kept_apart_is_signed() {
         assert_eq!(KeptHeads::parse(key, &altered), None, "byte {at}");
         assert_eq!(KeptHeads::parse(key, &text[..at]), None, "cut at {at}");
     }
-    let later = |heads: Vec<KeptHead>| KeptHeads { at: START, heads }.follows(&written);
-    assert!(later(heads.clone()));
-    assert!(later(vec![head(Log::Audit, 8), head(Log::Access, 1)]));
-    assert!(!later(vec![head(Log::Audit, 6), head(Log::Access, 1)]));
-    assert!(!later(vec![head(Log::Audit, 8)]));
+    let moved = |heads: Vec<KeptHead>| {
+        let later = KeptHeads { at: START, heads };
+        later.moved_since(&written).map(|it| it.into_iter().copied().collect::<Vec<_>>())
+    };
+    assert_eq!(moved(heads.clone()), Some(vec![]));
+    let further = vec![head(Log::Audit, 8), head(Log::Access, 1)];
+    assert_eq!(moved(further), Some(vec![head(Log::Audit, 7)]));
+    assert_eq!(moved(vec![head(Log::Audit, 6), head(Log::Access, 1)]), None);
+    assert_eq!(moved(vec![head(Log::Audit, 8)]), None);
     let replaced = KeptHead { link: Mac([8; 32]), ..head(Log::Access, 1) };
-    assert!(!later(vec![head(Log::Audit, 8), replaced]));
+    assert_eq!(moved(vec![head(Log::Audit, 8), replaced]), None);
 }
