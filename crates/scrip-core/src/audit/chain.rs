@@ -261,6 +261,14 @@ impl LogRecord {
 }
 
 impl Head {
+    /// In the place of one that is lost: a chain goes on behind this record, and no head of it is
+    /// ours again.
+    #[must_use]
+    pub fn lost(tenant: TenantId, n: i64, link: Option<Mac>) -> Self {
+        let (at, link) = (Timestamp { unix_ms: 0 }, link.unwrap_or(NO_LINK));
+        Self { tenant, n, at, link, retention_seconds: None, mac: NO_LINK }
+    }
+
     #[must_use]
     pub fn is_ours(&self, key: &AuditKey, log: Log) -> bool {
         self.mac.is(&self.mac_by(key, log))

@@ -79,7 +79,12 @@ fn bytes(folder: &Path) -> [Vec<u8>; 2] {
     })
 }
 
-fn verify(folder: &Path, key: &Arc<AuditKey>, living: &[TenantId], kept: &[KeptHead]) -> Verified {
+pub(crate) fn verify(
+    folder: &Path,
+    key: &Arc<AuditKey>,
+    living: &[TenantId],
+    kept: &[KeptHead],
+) -> Verified {
     let mut all = Log::ALL.map(|log| {
         let begin = |ends| Verifier::new(log, Arc::clone(key), ends, kept);
         walk_log(&folder.join("scrip.db"), log, begin, |_, _| ()).unwrap().finish(living)
