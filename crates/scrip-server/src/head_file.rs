@@ -1,8 +1,8 @@
 //! The heads of the logs, kept apart from them: written every few seconds when there is something
 //! new, never while a request waits.
 //!
-//! It never goes back. When the logs are behind it, somebody brought back an older database, and
-//! the file that says so stays as it is.
+//! It never goes back. When a chain is behind it, somebody brought back an older database, and what
+//! the file says of that chain stays as it is.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -50,24 +50,28 @@ impl HeadKeeper {
         let mut heads = Vec::new();
         for log in Log::ALL {
             let ends = vault.store.list_heads(log).await.map_err(|it| explain(it.into()))?;
-            heads.extend(ends.iter().map(|it| KeptHead::of(log, it)));
+            // One that somebody altered says nothing; what was kept of it stays.
+            let ours = ends.iter().filter(|it| it.is_ours(key, log));
+            heads.extend(ours.map(|it| KeptHead::of(log, it)));
         }
         if self.known.is_none() {
             self.known = read(&self.path, key)?;
         }
         let now = KeptHeads { at: vault.clock.now(), heads };
-        match &self.known {
-            Some(known) if known.heads == now.heads => return Ok(()),
-            Some(known) if !now.follows(known) => bail!(
-                "the logs end before {} says: an older database was brought back, or records were \
-                 removed; run: scrip audit verify",
-                self.path.display()
-            ),
-            Some(_) | None => (),
+        let is_behind = self.known.as_ref().is_some_and(|it| !now.follows(it));
+        let next = self.known.as_ref().map_or_else(|| now.clone(), |it| now.onto(it));
+        if self.known.as_ref().is_none_or(|it| it.heads != next.heads) {
+            replace(&self.path, &next.to_text(key))
+                .with_context(|| format!("{} cannot be written", self.path.display()))?;
+            self.known = Some(next);
         }
-        replace(&self.path, &now.to_text(key))
-            .with_context(|| format!("{} cannot be written", self.path.display()))?;
-        self.known = Some(now);
+        if is_behind {
+            bail!(
+                "the logs end before {} says: an older database was brought back, or records or a \
+                 head were altered or removed; run: scrip audit verify",
+                self.path.display()
+            );
+        }
         Ok(())
     }
 }

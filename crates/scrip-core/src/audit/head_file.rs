@@ -77,6 +77,23 @@ impl KeptHeads {
     }
 }
 
+impl KeptHeads {
+    /// What is kept next: of each chain what is here, or what was before where that has become
+    /// shorter or is gone. So one that went back stays found, and the others are kept on.
+    #[must_use]
+    pub fn onto(&self, before: &Self) -> Self {
+        let of = |it: &KeptHead| ((it.log, it.tenant), *it);
+        let mut heads: BTreeMap<_, _> = self.heads.iter().map(of).collect();
+        for then in &before.heads {
+            let went_back = heads.get(&(then.log, then.tenant)).is_none_or(|it| it.n <= then.n);
+            if went_back {
+                heads.insert((then.log, then.tenant), *then);
+            }
+        }
+        Self { at: self.at, heads: heads.into_values().collect() }
+    }
+}
+
 fn mac(key: &AuditKey, text: &str) -> Mac {
     key.mac(&Place::new("audit.heads").text(text))
 }
