@@ -257,7 +257,12 @@ pub(super) fn list_records(
 
 const FIND_OLDEST: &str = "
 -- find_oldest
-SELECT at FROM audit WHERE tenant = ?1 ORDER BY n LIMIT 1";
+SELECT min(at) FROM (
+    SELECT * FROM (SELECT at FROM audit WHERE tenant = ?1 ORDER BY n LIMIT 1)
+    UNION ALL SELECT * FROM (
+        SELECT at FROM audit WHERE tenant = ?1 AND actor_kind <> 'operator' ORDER BY n LIMIT 1
+    )
+)";
 
 /// Without those that cannot be read, which stand in nobody else's way: verifying finds them.
 pub(super) fn list_heads(connection: &Connection) -> Result<Vec<Head>, StoreError> {
@@ -276,8 +281,9 @@ pub(super) fn list_chains(connection: &Connection) -> Result<Vec<Chain>, StoreEr
     let heads = list_heads(connection)?;
     let mut statement = connection.prepare_cached(FIND_OLDEST).map_err(fault)?;
     let mut chain = |head: Head| {
-        let found = statement.query_row([head.tenant.0.as_bytes()], |row| row.get(0)).optional();
-        let oldest = found.map_err(fault)?.map(|unix_ms| Timestamp { unix_ms });
+        let found = statement.query_row([head.tenant.0.as_bytes()], |row| row.get(0));
+        let oldest = found.map_err(fault)?;
+        let oldest = Option::map(oldest, |unix_ms| Timestamp { unix_ms });
         Ok(Chain { head, oldest })
     };
     heads.into_iter().map(&mut chain).collect()

@@ -87,7 +87,9 @@ pub(crate) fn verify(
 ) -> Verified {
     let mut all = Log::ALL.map(|log| {
         let begin = |ends| Verifier::new(log, Arc::clone(key), ends, kept);
-        walk_log(&folder.join("scrip.db"), log, begin, |_, _| ()).unwrap().finish(living)
+        walk_log((&folder.join("scrip.db"), log), u64::MAX, begin, |_, _| ())
+            .unwrap()
+            .finish(living)
     });
     let [audit, access] = &mut all;
     audit.problems.append(&mut access.problems);
@@ -422,4 +424,34 @@ async fn what_is_kept_apart_is_signed() {
     assert!(!later(vec![head(Log::Audit, 8)]));
     let replaced = KeptHead { link: Mac([8; 32]), ..head(Log::Access, 1) };
     assert!(!later(vec![head(Log::Audit, 8), replaced]));
+    // A chain that went back or is gone stays as it was; the others go on.
+    let next = |heads: Vec<KeptHead>| KeptHeads { at: START, heads }.onto(&written).heads;
+    let audit_went_on = vec![head(Log::Audit, 8), head(Log::Access, 1)];
+    assert_eq!(next(vec![head(Log::Audit, 8)]), audit_went_on);
+    assert_eq!(next(vec![head(Log::Audit, 8), replaced]), audit_went_on);
+    assert_eq!(
+        next(vec![head(Log::Audit, 6), head(Log::Access, 2)]),
+        [head(Log::Audit, 7), head(Log::Access, 2)]
+    );
+}
+
+/// While it is read the log of the database cannot start over.
+#[tokio::test]
+async fn a_log_that_grows_too_long_ends_a_verification() {
+    let world = World::open(Engine::Sqlite).await;
+    let tenant = world.tenant(Settings::default()).await;
+    let caller = world.caller(&tenant, ruled(&[("/", Transform::Reveal, TOKENS)])).await;
+    live(&world, &caller).await;
+    let key = world.vault.audit.key().unwrap();
+    for (log, file) in Log::ALL.into_iter().zip(FILES) {
+        let wal = world.file().with_file_name(file).with_extension("db-wal");
+        let length = fs::metadata(wal).unwrap().len();
+        let walk = |bytes_max| {
+            let begin = |ends| Verifier::new(log, Arc::clone(key), ends, &[]);
+            walk_log((&world.file(), log), bytes_max, begin, |_, _| ())
+        };
+        let refused = walk(length - 1).unwrap_err();
+        assert!(format!("{refused:?}").contains("grown past the bound"), "{refused:?}");
+        assert_eq!(walk(length).unwrap().finish(&[tenant.id]).problems, []);
+    }
 }
