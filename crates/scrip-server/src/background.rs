@@ -53,7 +53,9 @@ pub(crate) fn start(app: &Arc<App>) {
     let vault = app.vault.clone();
     keep_going("destroy_epoch_keys", move || destroy_epoch_keys(vault.clone()));
     let sweeper = Arc::clone(app);
-    keep_going("expire", move || expire(Arc::clone(&sweeper)));
+    keep_going("expire_tokens", move || expire_tokens(Arc::clone(&sweeper)));
+    let sweeper = Arc::clone(app);
+    keep_going("expire_token_intents", move || expire_token_intents(Arc::clone(&sweeper)));
     let limited = Arc::clone(app);
     keep_going("sweep_counters", move || sweep_counters(Arc::clone(&limited)));
     let sweeper = Arc::clone(app);
@@ -140,14 +142,22 @@ async fn destroy_epoch_keys(vault: Vault) {
 
 /// Removes tokens whose time is over; they have been out of reach since. Apart from the rest, which
 /// must not wait for a million of them.
-async fn expire(app: Arc<App>) {
-    let vault = &app.vault;
+async fn expire_tokens(app: Arc<App>) {
     let mut ticks = tokio::time::interval(SWEEP_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        in_steps(&app, Swept::Tokens, || expire_token(vault)).await;
-        in_steps(&app, Swept::TokenIntents, || expire_token_intent(vault)).await;
+        in_steps(&app, Swept::Tokens, || expire_token(&app.vault)).await;
+    }
+}
+
+/// And token intents, which must not wait either: where tokens live shortly, those have no end.
+async fn expire_token_intents(app: Arc<App>) {
+    let mut ticks = tokio::time::interval(SWEEP_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        in_steps(&app, Swept::TokenIntents, || expire_token_intent(&app.vault)).await;
     }
 }
 

@@ -1,10 +1,12 @@
 //! The heads of the logs, kept apart from them: written every few seconds when there is something
 //! new, never while a request waits.
 //!
-//! It never goes back. When the logs are not what the file knows and more, somebody brought back an
-//! older database, and the file that says so stays as it is, however far the logs come.
+//! It never goes back. When a chain is not what the file knows and more, somebody brought back an
+//! older database or altered it, and what the file says of that chain stays as it is, however far
+//! the chain comes; the others are kept on.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt, fchown},
@@ -18,7 +20,7 @@ use scrip_core::{
     Vault,
     audit::{
         chain::Log,
-        head_file::{KeptHead, KeptHeads, still_has},
+        head_file::{KeptHead, KeptHeads, Went, still_has},
     },
 };
 use scrip_seal::AuditKey;
@@ -47,46 +49,56 @@ pub(crate) async fn update(path: &Path, vault: &Vault) -> anyhow::Result<()> {
     // Before the logs are asked, or another could write what is newer meanwhile.
     let (lock, text) = spawn_blocking(move || hold(&place)).await??;
     let known = text.map(|it| parse(path, key, &it)).transpose()?;
-    let mut heads = Vec::new();
+    let mut next = BTreeMap::new();
     for log in Log::ALL {
         let ends = vault.store.list_heads(log).await.map_err(|it| explain(it.into()))?;
-        heads.extend(ends.iter().map(|it| KeptHead::of(log, it)));
+        // One that somebody altered says nothing; what was kept of it stays.
+        let ours = ends.iter().filter(|it| it.is_ours(key, log));
+        next.extend(ours.map(|it| ((log, it.tenant), KeptHead::of(log, it))));
     }
-    let now = KeptHeads { at: vault.clock.now(), heads };
-    match &known {
-        Some(known) if known.heads == now.heads => return Ok(()),
-        Some(known) if !follows(vault, key, (&now, known)).await? => bail!(
-            "the logs do not go on from what {} says: an older database was brought back, or \
-             records were removed; run: scrip audit verify",
-            path.display()
-        ),
-        Some(_) | None => (),
-    }
-    let (place, text) = (path.to_owned(), now.to_text(key));
-    let write = move || {
-        let written = replace(&place, &text);
-        drop(lock);
-        written
-    };
-    let written = spawn_blocking(write).await?;
-    written.with_context(|| format!("{} cannot be written", path.display()))
-}
-
-/// Whether every chain is still the one that was kept. One that has become longer is asked for the
-/// record that was its last then: a fork grows too.
-async fn follows(
-    vault: &Vault,
-    key: &AuditKey,
-    (now, known): (&KeptHeads, &KeptHeads),
-) -> anyhow::Result<bool> {
-    let Some(moved) = now.moved_since(known) else { return Ok(false) };
-    for then in moved {
-        let has = still_has(&*vault.store, key, then).await;
-        if !has.map_err(|it| explain(it.into()))? {
-            return Ok(false);
+    let mut is_behind = false;
+    for then in known.iter().flat_map(|it| &it.heads) {
+        let of = (then.log, then.tenant);
+        if !goes_on(vault, key, (then, next.get(&of))).await? {
+            is_behind = true;
+            next.insert(of, *then);
         }
     }
-    Ok(true)
+    let next = KeptHeads { at: vault.clock.now(), heads: next.into_values().collect() };
+    if known.is_none_or(|it| it.heads != next.heads) {
+        let (place, text) = (path.to_owned(), next.to_text(key));
+        let write = move || {
+            let written = replace(&place, &text);
+            drop(lock);
+            written
+        };
+        let written = spawn_blocking(write).await?;
+        written.with_context(|| format!("{} cannot be written", path.display()))?;
+    }
+    if is_behind {
+        bail!(
+            "the logs do not go on from what {} says: an older database was brought back, or \
+             records or a head were altered or removed; run: scrip audit verify",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+/// Whether a chain is still the one that was kept.
+async fn goes_on(
+    vault: &Vault,
+    key: &AuditKey,
+    (then, now): (&KeptHead, Option<&KeptHead>),
+) -> anyhow::Result<bool> {
+    match then.went(now) {
+        Went::Nowhere => Ok(true),
+        Went::Back => Ok(false),
+        Went::On => {
+            let has = still_has(&*vault.store, key, then).await;
+            has.map_err(|it| explain(it.into()))
+        }
+    }
 }
 
 /// Nothing when there is none.

@@ -118,7 +118,8 @@ pub struct Checkpoint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chain {
     pub head: Head,
-    /// When its first record was made that is still there.
+    /// When its first record was made that is still there: by its own word or, when a command wrote
+    /// that, by the first that a server wrote, if that is earlier.
     pub oldest: Option<Timestamp>,
 }
 
@@ -242,6 +243,12 @@ impl LogRow<'_> {
 }
 
 impl LogRecord {
+    /// Whether an operator's command wrote it, and no server.
+    #[must_use]
+    pub fn is_of_command(&self) -> bool {
+        self.actor_kind == Actor::Operator.columns().0
+    }
+
     #[must_use]
     pub fn row(&self) -> LogRow<'_> {
         LogRow {
@@ -261,6 +268,14 @@ impl LogRecord {
 }
 
 impl Head {
+    /// In the place of one that is lost: a chain goes on behind this record, and no head of it is
+    /// ours again.
+    #[must_use]
+    pub fn lost(tenant: TenantId, n: i64, link: Option<Mac>) -> Self {
+        let (at, link) = (Timestamp { unix_ms: 0 }, link.unwrap_or(NO_LINK));
+        Self { tenant, n, at, link, retention_seconds: None, mac: NO_LINK }
+    }
+
     #[must_use]
     pub fn is_ours(&self, key: &AuditKey, log: Log) -> bool {
         self.mac.is(&self.mac_by(key, log))
@@ -320,6 +335,21 @@ impl PruneChain {
         Self { log, tenant, before, at, key }
     }
 
+    /// How many of these, at the front. A command has the clock of its machine, which may be far
+    /// ahead; what a server wrote behind it was written later, and its time is believed.
+    fn due(&self, records: &[LogRecord]) -> usize {
+        let mut due = 0_usize;
+        for (before, record) in records.iter().enumerate() {
+            let is_due = record.at < self.before;
+            if is_due && (due == before || !record.is_of_command()) {
+                due = before.saturating_add(1);
+            } else if !is_due && !record.is_of_command() {
+                break;
+            }
+        }
+        due
+    }
+
     /// The checkpoint up to which these records, the first ones that the chain has, may be removed;
     /// nothing when the first of them stays. Only ever a stretch at the front.
     ///
@@ -336,7 +366,7 @@ impl PruneChain {
         }
         let (mut n, mut link) = before.map_or((0, NO_LINK), |it| (it.n, it.link));
         let first = n;
-        for record in records.iter().take_while(|it| it.at < self.before) {
+        for record in records.iter().take(self.due(records)) {
             let row = record.row();
             let follows = row.tenant == self.tenant && n.checked_add(1) == Some(row.n);
             if !follows || !row.link.is(&row.link_after(&self.key, self.log, link)) {

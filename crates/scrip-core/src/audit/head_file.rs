@@ -3,7 +3,7 @@
 //!
 //! Lines of text, the last of which is a mac of those before.
 
-use std::{cmp::Ordering, collections::BTreeMap};
+use std::cmp::Ordering;
 
 use scrip_seal::{AuditKey, Mac, Place};
 
@@ -65,24 +65,29 @@ impl KeptHeads {
         let at = Timestamp { unix_ms: lines.next()?.parse().ok()? };
         Some(Self { at, heads: lines.map(head).collect::<Option<_>>()? })
     }
+}
 
-    /// The heads of the other whose chains have become longer since; nothing at all when one of its
-    /// chains is not here, is shorter or ends otherwise. That is not to be forgotten: it is what the
-    /// file is for. Whether a longer one is still the same is for [`still_has`] to say.
+/// What became of a chain since its head was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Went {
+    Nowhere,
+    /// It is longer. Whether it is still the same is for [`still_has`] to say: a fork grows too.
+    On,
+    /// It is gone, shorter, or ends otherwise. That is not to be forgotten: it is what the file is
+    /// for.
+    Back,
+}
+
+impl KeptHead {
     #[must_use]
-    pub fn moved_since<'a>(&self, before: &'a Self) -> Option<Vec<&'a KeptHead>> {
-        let now: BTreeMap<_, _> = self.heads.iter().map(|it| ((it.log, it.tenant), it)).collect();
-        let mut moved = Vec::new();
-        for then in &before.heads {
-            let it = now.get(&(then.log, then.tenant))?;
-            match it.n.cmp(&then.n) {
-                Ordering::Less => return None,
-                Ordering::Equal if !it.link.is(&then.link) => return None,
-                Ordering::Equal => (),
-                Ordering::Greater => moved.push(then),
-            }
+    pub fn went(&self, now: Option<&Self>) -> Went {
+        let Some(now) = now else { return Went::Back };
+        match now.n.cmp(&self.n) {
+            Ordering::Less => Went::Back,
+            Ordering::Equal if now.link.is(&self.link) => Went::Nowhere,
+            Ordering::Equal => Went::Back,
+            Ordering::Greater => Went::On,
         }
-        Some(moved)
     }
 }
 

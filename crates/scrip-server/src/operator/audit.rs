@@ -36,17 +36,21 @@ pub(crate) enum AuditCommand {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct VerifyArguments {
+    /// Give up when the log of the database, which cannot be shortened meanwhile, is longer.
+    #[arg(long, value_name = "MIB", default_value_t = 4096)]
+    log_mib_max: u64,
     #[command(flatten)]
     at: Where,
 }
 
 pub(crate) fn run(command: &AuditCommand, environment: &Environment) -> anyhow::Result<()> {
     match command {
-        AuditCommand::Verify(it) => verify(&it.at, environment),
+        AuditCommand::Verify(it) => verify(it, environment),
     }
 }
 
-fn verify(at: &Where, environment: &Environment) -> anyhow::Result<()> {
+fn verify(arguments: &VerifyArguments, environment: &Environment) -> anyhow::Result<()> {
+    let at = &arguments.at;
     let settings = at.settings(environment)?;
     process::confine_command(&settings.server)?;
     let operator = runtime()?.block_on(Operator::open(&settings))?;
@@ -60,7 +64,7 @@ fn verify(at: &Where, environment: &Environment) -> anyhow::Result<()> {
     let living: Vec<_> = operator.directory.tenants().iter().map(|it| it.id).collect();
     let mut verified = Vec::new();
     for log in Log::ALL {
-        verified.push(walk(at, (&settings, log), &operator, &kept)?.finish(&living));
+        verified.push(walk(arguments, (&settings, log), &operator, &kept)?.finish(&living));
     }
     at.say(&report(&verified, lost.as_deref()))?;
     let problems = verified.iter().map(|it| it.problems.len()).sum::<usize>();
@@ -77,17 +81,19 @@ fn missing(settings: &Settings) -> String {
 }
 
 fn walk(
-    at: &Where,
+    arguments: &VerifyArguments,
     (settings, log): (&Settings, Log),
     operator: &Operator,
     kept: &[KeptHead],
 ) -> anyhow::Result<Verifier> {
-    let mut progress = at.progress_of_records(match log {
+    let mut progress = arguments.at.progress_of_records(match log {
         Log::Audit => "audit log",
         Log::Access => "access log",
     });
     let begin = |ends| Verifier::new(log, operator.directory.audit_key().clone(), ends, kept);
-    let walked = walk_log(&settings.database(), log, begin, |done, all| progress.tell(done, all));
+    let log_bytes_max = arguments.log_mib_max.saturating_mul(1024 * 1024);
+    let watch = |done, all| progress.tell(done, all);
+    let walked = walk_log((&settings.database(), log), log_bytes_max, begin, watch);
     walked.map_err(|it| explain(it.into()))
 }
 

@@ -37,6 +37,7 @@ mod settings;
 mod stop;
 #[cfg(target_os = "linux")]
 mod stuck;
+mod sweeps;
 mod tls;
 mod tls_client;
 mod traces;

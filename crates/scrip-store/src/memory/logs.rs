@@ -89,7 +89,11 @@ impl Chains {
     }
 
     pub(super) fn list(&self) -> Vec<Chain> {
-        let oldest = |tenant| self.records(tenant, 0).next().map(|it| it.at);
+        let oldest = |tenant| {
+            let first = self.records(tenant, 0).next();
+            let believed = self.records(tenant, 0).find(|it| !it.is_of_command());
+            first.into_iter().chain(believed).map(|it| it.at).min()
+        };
         self.heads.values().map(|it| Chain { head: *it, oldest: oldest(it.tenant) }).collect()
     }
 

@@ -4,7 +4,7 @@
 //! the more reads there are, the less each of them costs.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use scrip_core::{
     audit::{
         AuditRecord,
-        chain::{Entry, Head, Log, Tip},
+        chain::{Entry, Log},
         trail::Access,
     },
     id::{TenantId, TokenId},
@@ -24,11 +24,11 @@ use tokio::sync::oneshot;
 
 use crate::sqlite::{
     Pages,
-    audit::{append, find_head, put_head},
+    audit::{OpenChain, put_head},
     checkpoint::Checkpointer,
     readers::Readers,
     usage::note_active,
-    writer::{Worked, Writer, stopped},
+    writer::{Worked, Writer, or_nothing, stopped, take_back},
 };
 
 /// Past this a read is refused at once.
@@ -127,13 +127,15 @@ impl Group {
         let waiting = self.0.take().map(|it| std::mem::take(&mut *lock(&it)));
         let (all, replies): (Vec<_>, Vec<_>) =
             waiting.unwrap_or_default().into_iter().map(|it| (it.access, it.reply)).unzip();
-        let written = write_all(connection, &all);
-        let keep = written.is_ok();
+        let outcomes = match write_all(connection, &all.iter().collect::<Vec<_>>()) {
+            Ok(()) => all.iter().map(|_| Ok(())).collect(),
+            Err(error) => write_apart(connection, &all, &error),
+        };
+        let keep = outcomes.iter().any(Result::is_ok);
         let tell = move |commit: Result<(), StoreError>| {
-            let outcome = commit.and(written);
-            for reply in replies {
+            for (reply, outcome) in replies.into_iter().zip(outcomes) {
                 // A client that has gone away does not want to hear it; the record stays.
-                drop(reply.send(outcome.as_ref().copied().map_err(again)));
+                drop(reply.send(commit.as_ref().copied().map_err(again).and(outcome)));
             }
         };
         Worked { keep, tell: Box::new(tell) }
@@ -157,34 +159,48 @@ fn again(error: &StoreError) -> StoreError {
     }
 }
 
-/// A chain that is being written: its head before, where it has come to, and whose key signs it.
-struct Open<'a> {
-    before: Option<Head>,
-    tip: Tip,
-    by: &'a AuditRecord,
-}
-
-fn write_all(connection: &Connection, all: &[Access]) -> Result<(), StoreError> {
-    let mut chains: HashMap<TenantId, Open<'_>> = HashMap::new();
+/// All or nothing; whoever calls takes back what was written when it fails.
+fn write_all(connection: &Connection, all: &[&Access]) -> Result<(), StoreError> {
+    // With whose key signs it.
+    let mut chains: HashMap<TenantId, (OpenChain, &AuditRecord)> = HashMap::new();
     for access in all {
         let Access { tenant, audit, seen } = access;
         if !chains.contains_key(tenant) {
-            let before = find_head(connection, *tenant)?;
-            let tip = Tip::of(before.as_ref());
-            chains.insert(*tenant, Open { before, tip, by: audit });
+            chains.insert(*tenant, (OpenChain::open(connection, *tenant)?, audit));
         }
-        let Some(open) = chains.get_mut(tenant) else { continue };
+        let Some((chain, _)) = chains.get_mut(tenant) else { continue };
         for it in seen {
             let (entity, outcome) = (&*it.entity, it.outcome);
             let entry = Entry { log: Log::Access, tenant: *tenant, entity, outcome };
-            append(connection, audit, &mut open.tip, entry)?;
+            chain.append(connection, audit, entry)?;
             if let Some(month) = access.active(it) {
                 note_active(connection, *tenant, month, entity)?;
             }
         }
     }
-    for (tenant, Open { before, tip, by }) in &chains {
-        put_head(connection, &by.head((Log::Access, *tenant), before.as_ref(), *tip))?;
+    for (chain, by) in chains.values() {
+        put_head(connection, &chain.head(by, Log::Access))?;
     }
     Ok(())
+}
+
+/// Each tenant's by itself, after all together failed: what is wrong with one must not fail the
+/// others that share its commit.
+fn write_apart(
+    connection: &Connection,
+    all: &[Access],
+    error: &StoreError,
+) -> Vec<Result<(), StoreError>> {
+    if take_back(connection).is_err() {
+        return all.iter().map(|_| Err(again(error))).collect();
+    }
+    let tenants: HashSet<_> = all.iter().map(|it| it.tenant).collect();
+    let of = |tenant| all.iter().filter(|it| it.tenant == tenant).collect::<Vec<_>>();
+    let write = |tenant| (tenant, or_nothing(connection, || write_all(connection, &of(tenant))));
+    let outcomes: HashMap<_, _> = tenants.into_iter().map(write).collect();
+    let outcome = |it: &Access| match outcomes.get(&it.tenant) {
+        Some(outcome) => outcome.as_ref().copied().map_err(again),
+        None => Err(again(error)),
+    };
+    all.iter().map(outcome).collect()
 }

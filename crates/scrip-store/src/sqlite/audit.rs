@@ -1,6 +1,6 @@
 //! The chains of a log: the same tables and statements in the vault and in the access log.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, ffi::SQLITE_CONSTRAINT_UNIQUE, params};
 use scrip_core::{
     audit::{
         AuditRecord,
@@ -42,10 +42,96 @@ fn append_one(
     audit: &AuditRecord,
     (entity, outcome): (&str, &'static str),
 ) -> Result<Head, StoreError> {
-    let before = find_head(connection, tenant)?;
-    let mut tip = Tip::of(before.as_ref());
-    append(connection, audit, &mut tip, Entry { log: Log::Audit, tenant, entity, outcome })?;
-    Ok(audit.head((Log::Audit, tenant), before.as_ref(), tip))
+    let mut chain = OpenChain::open(connection, tenant)?;
+    chain.append(connection, audit, Entry { log: Log::Audit, tenant, entity, outcome })?;
+    Ok(chain.head(audit, Log::Audit))
+}
+
+/// A chain that is being written: its head before, and where it has come to. Whoever appends has to
+/// put the head that it has then.
+pub(super) struct OpenChain {
+    tenant: TenantId,
+    before: Option<Head>,
+    tip: Tip,
+}
+
+impl OpenChain {
+    pub(super) fn open(connection: &Connection, tenant: TenantId) -> Result<Self, StoreError> {
+        let before = match find_head(connection, tenant) {
+            Ok(Some(head)) if head.n < i64::MAX => Some(head),
+            // A new chain; or somebody took its head away.
+            Ok(None) if !has_records(connection, tenant)? => None,
+            Ok(_) | Err(StoreError::Corrupt(_)) => Some(lost_head(connection, tenant)?),
+            Err(error @ (StoreError::Busy | StoreError::Unavailable(_))) => return Err(error),
+        };
+        Ok(Self { tenant, before, tip: Tip::of(before.as_ref()) })
+    }
+
+    /// One more record. Nobody else writes meanwhile: whose number is taken follows a head that was
+    /// put back, and goes on behind the others.
+    pub(super) fn append(
+        &mut self,
+        connection: &Connection,
+        audit: &AuditRecord,
+        entry: Entry<'_>,
+    ) -> Result<(), StoreError> {
+        let mut tip = self.tip;
+        if !insert_record(connection, &audit.link(&mut tip, entry))? {
+            let lost = lost_head(connection, self.tenant)?;
+            self.before = Some(lost);
+            tip = Tip::of(Some(&lost));
+            if !insert_record(connection, &audit.link(&mut tip, entry))? {
+                return Err(StoreError::Corrupt("a chain has no free number"));
+            }
+        }
+        self.tip = tip;
+        Ok(())
+    }
+
+    pub(super) fn head(&self, audit: &AuditRecord, log: Log) -> Head {
+        audit.head((log, self.tenant), self.before.as_ref(), self.tip)
+    }
+}
+
+const HAS_RECORDS: &str = "
+-- has_records
+SELECT EXISTS (SELECT 1 FROM audit WHERE tenant = ?1)
+    OR EXISTS (SELECT 1 FROM audit_checkpoints WHERE tenant = ?1)";
+
+fn has_records(connection: &Connection, tenant: TenantId) -> Result<bool, StoreError> {
+    let mut statement = connection.prepare_cached(HAS_RECORDS).map_err(fault)?;
+    statement.query_row([tenant.0.as_bytes()], |row| row.get(0)).map_err(fault)
+}
+
+/// The last record that has a free number behind it: somebody may have used up the highest. Where
+/// no record is left, what the checkpoint says.
+const FIND_FREE: &str = "
+-- find_free
+SELECT n, link FROM audit AS it WHERE tenant = ?1 AND n < 9223372036854775807
+    AND NOT EXISTS (SELECT 1 FROM audit WHERE tenant = ?1 AND n = it.n + 1)
+ORDER BY n DESC LIMIT 1";
+const FIND_PRUNED: &str = "
+-- find_pruned
+SELECT n, link FROM audit_checkpoints WHERE tenant = ?1 AND n < 9223372036854775807";
+
+/// Nobody must be able to stop a vault by a head that is missing, unreadable or of another time.
+/// The chain goes on, and never has a valid head again: verifying finds it.
+fn lost_head(connection: &Connection, tenant: TenantId) -> Result<Head, StoreError> {
+    tracing::error!(
+        %tenant,
+        "the head of a chain of records is missing or altered; run: scrip audit verify"
+    );
+    let find = |sql| {
+        let mut statement = connection.prepare_cached(sql).map_err(fault)?;
+        let found = |row: &Row<'_>| Ok((row.get(0)?, row.get(1).ok().map(Mac)));
+        statement.query_row([tenant.0.as_bytes()], found).optional().map_err(fault)
+    };
+    let last = match find(FIND_FREE)? {
+        None => find(FIND_PRUNED)?,
+        some => some,
+    };
+    let (n, link) = last.unwrap_or((0, None));
+    Ok(Head::lost(tenant, n, link))
 }
 
 const INSERT_RECORD: &str = "
@@ -54,14 +140,8 @@ INSERT INTO audit (tenant, n, at, actor_kind, actor, operation, entity, outcome,
     link)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
 
-/// One more record. Whoever calls has to put the head where the chain then ends.
-pub(super) fn append(
-    connection: &Connection,
-    audit: &AuditRecord,
-    tip: &mut Tip,
-    entry: Entry<'_>,
-) -> Result<(), StoreError> {
-    let row = audit.link(tip, entry);
+/// Whether its number was free.
+fn insert_record(connection: &Connection, row: &LogRow<'_>) -> Result<bool, StoreError> {
     let mut statement = connection.prepare_cached(INSERT_RECORD).map_err(fault)?;
     let inserted = statement.execute(params![
         row.tenant.0.as_bytes(),
@@ -76,7 +156,15 @@ pub(super) fn append(
         row.address,
         row.link.0,
     ]);
-    inserted.map(drop).map_err(fault)
+    match inserted {
+        Ok(_) => Ok(true),
+        Err(error) if is_taken(&error) => Ok(false),
+        Err(error) => Err(fault(error)),
+    }
+}
+
+fn is_taken(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|it| it.extended_code == SQLITE_CONSTRAINT_UNIQUE)
 }
 
 macro_rules! head_columns {
@@ -87,10 +175,7 @@ macro_rules! head_columns {
 
 const FIND_HEAD: &str = concat!("-- find_head\nSELECT ", head_columns!(), " WHERE tenant = ?1");
 
-pub(super) fn find_head(
-    connection: &Connection,
-    tenant: TenantId,
-) -> Result<Option<Head>, StoreError> {
+fn find_head(connection: &Connection, tenant: TenantId) -> Result<Option<Head>, StoreError> {
     let mut statement = connection.prepare_cached(FIND_HEAD).map_err(fault)?;
     statement.query_row([tenant.0.as_bytes()], head).optional().map_err(fault)
 }
@@ -172,11 +257,22 @@ pub(super) fn list_records(
 
 const FIND_OLDEST: &str = "
 -- find_oldest
-SELECT at FROM audit WHERE tenant = ?1 ORDER BY n LIMIT 1";
+SELECT min(at) FROM (
+    SELECT * FROM (SELECT at FROM audit WHERE tenant = ?1 ORDER BY n LIMIT 1)
+    UNION ALL SELECT * FROM (
+        SELECT at FROM audit WHERE tenant = ?1 AND actor_kind <> 'operator' ORDER BY n LIMIT 1
+    )
+)";
 
+/// Without those that cannot be read, which stand in nobody else's way: verifying finds them.
 pub(super) fn list_heads(connection: &Connection) -> Result<Vec<Head>, StoreError> {
     let mut statement = connection.prepare_cached(LIST_HEADS).map_err(fault)?;
-    statement.query_map([], head).and_then(Iterator::collect).map_err(fault)
+    let mut rows = statement.query([]).map_err(fault)?;
+    let mut heads = Vec::new();
+    while let Some(row) = rows.next().map_err(fault)? {
+        heads.extend(head(row).ok());
+    }
+    Ok(heads)
 }
 
 /// At one instant.
@@ -185,8 +281,9 @@ pub(super) fn list_chains(connection: &Connection) -> Result<Vec<Chain>, StoreEr
     let heads = list_heads(connection)?;
     let mut statement = connection.prepare_cached(FIND_OLDEST).map_err(fault)?;
     let mut chain = |head: Head| {
-        let found = statement.query_row([head.tenant.0.as_bytes()], |row| row.get(0)).optional();
-        let oldest = found.map_err(fault)?.map(|unix_ms| Timestamp { unix_ms });
+        let found = statement.query_row([head.tenant.0.as_bytes()], |row| row.get(0));
+        let oldest = found.map_err(fault)?;
+        let oldest = Option::map(oldest, |unix_ms| Timestamp { unix_ms });
         Ok(Chain { head, oldest })
     };
     heads.into_iter().map(&mut chain).collect()

@@ -2,7 +2,7 @@
 //! no writer waits long behind it; and since it looks and removes in one transaction, any number of
 //! processes can sweep one file.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Params};
 use scrip_core::{
     audit::{AuditRecord, Operation},
     id::{TenantId, TokenIntentId},
@@ -16,6 +16,7 @@ use crate::sqlite::{
     fault,
     row::{token_columns, uuid},
     tokens::{execute, first_token, remove, remove_row},
+    writer::{or_nothing, take_back},
 };
 
 /// A token has half a dozen entries in as many places of the file, and whoever shares the commit
@@ -28,36 +29,99 @@ const LIST_EXPIRED: &str = "
 -- list_expired
 SELECT seq, tenant, id FROM tokens WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
 
+const LIST_EXPIRED_BUT: &str = "
+-- list_expired_but
+SELECT seq, tenant, id FROM tokens
+WHERE expires_at <= ?1 AND hex(tenant) NOT IN (SELECT value FROM json_each(?3))
+ORDER BY expires_at LIMIT ?2";
+
 const FIND_EXPIRED: &str =
     concat!("-- find_expired\nSELECT ", token_columns!(), " WHERE tokens.seq = ?1");
+
+/// What has expired, whosever it is: its number, the tenant as its row has it, and the id.
+struct Expired {
+    seq: i64,
+    tenant: Vec<u8>,
+    id: Vec<u8>,
+}
+
+impl Expired {
+    fn tenant(&self) -> TenantId {
+        TenantId(uuid(self.tenant.as_slice().try_into().unwrap_or_default()))
+    }
+}
 
 pub(super) fn sweep_tokens(
     connection: &Connection,
     ended: Timestamp,
     audit: &AuditRecord,
 ) -> Result<usize, StoreError> {
-    let expired = list_expired(connection, ended)?;
-    for (seq, tenant, id) in &expired {
+    sweep(connection, ended, (LIST_EXPIRED, LIST_EXPIRED_BUT), |Expired { seq, id, .. }, tenant| {
         match first_token(connection, FIND_EXPIRED, [seq]) {
-            Ok(Some((_, token))) => remove(connection, *tenant, *seq, &token.record)?,
+            Ok(Some((_, token))) => remove(connection, tenant, *seq, &token.record)?,
             // Whoever altered a row must not keep it here, nor those behind it.
             Ok(None) | Err(StoreError::Corrupt(_)) => remove_row(connection, *seq)?,
             Err(error @ (StoreError::Busy | StoreError::Unavailable(_))) => return Err(error),
         }
-        insert_audit(connection, *tenant, audit, id, "expired")?;
+        insert_audit(connection, tenant, audit, &String::from_utf8_lossy(id), "expired")
+    })
+}
+
+/// Some of them, all at once. Should that fail, then one by one, and without those of tenants who
+/// are in the way: what of theirs cannot be recorded stays, and the others' goes.
+fn sweep(
+    connection: &Connection,
+    ended: Timestamp,
+    (list, list_but): (&str, &str),
+    end: impl Fn(&Expired, TenantId) -> Result<(), StoreError>,
+) -> Result<usize, StoreError> {
+    let some = list_expired(connection, list, (ended.unix_ms, TOKENS_AT_ONCE))?;
+    let Err(mut error) = some.iter().try_for_each(|it| end(it, it.tenant())) else {
+        return Ok(some.len());
+    };
+    take_back(connection)?;
+    let mut left_out: Vec<String> = Vec::new();
+    loop {
+        let but = json_list(&left_out);
+        let some = list_expired(connection, list_but, (ended.unix_ms, TOKENS_AT_ONCE, but))?;
+        let mut ended = 0_usize;
+        for it in &some {
+            match or_nothing(connection, || end(it, it.tenant())) {
+                Ok(()) => ended = ended.saturating_add(1),
+                Err(why) => {
+                    left_out.push(hex(&it.tenant));
+                    error = why;
+                }
+            }
+        }
+        if ended > 0 {
+            return Ok(ended);
+        }
+        if some.is_empty() {
+            return Err(error);
+        }
     }
-    Ok(expired.len())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|it| format!("{it:02X}")).collect()
+}
+
+/// Of texts that need no escape.
+fn json_list(texts: &[String]) -> String {
+    let quoted: Vec<_> = texts.iter().map(|it| format!("\"{it}\"")).collect();
+    format!("[{}]", quoted.join(","))
 }
 
 fn list_expired(
     connection: &Connection,
-    ended: Timestamp,
-) -> Result<Vec<(i64, TenantId, String)>, StoreError> {
-    let mut statement = connection.prepare_cached(LIST_EXPIRED).map_err(fault)?;
-    let rows = statement.query_map((ended.unix_ms, TOKENS_AT_ONCE), |row| {
-        let tenant: Vec<u8> = row.get(1)?;
-        let tenant = TenantId(uuid(tenant.try_into().unwrap_or_default()));
-        Ok((row.get(0)?, tenant, row.get(2)?))
+    sql: &str,
+    parameters: impl Params,
+) -> Result<Vec<Expired>, StoreError> {
+    let mut statement = connection.prepare_cached(sql).map_err(fault)?;
+    let rows = statement.query_map(parameters, |row| {
+        let (tenant, id) = (row.get(1)?, row.get_ref(2)?.as_bytes()?.to_vec());
+        Ok(Expired { seq: row.get(0)?, tenant, id })
     });
     rows.and_then(Iterator::collect).map_err(fault)
 }
@@ -78,6 +142,12 @@ const LIST_EXPIRED_INTENTS: &str = "
 -- list_expired_intents
 SELECT seq, tenant, id FROM token_intents WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
 
+const LIST_EXPIRED_INTENTS_BUT: &str = "
+-- list_expired_intents_but
+SELECT seq, tenant, id FROM token_intents
+WHERE expires_at <= ?1 AND hex(tenant) NOT IN (SELECT value FROM json_each(?3))
+ORDER BY expires_at LIMIT ?2";
+
 const DELETE_INTENT: &str = "
 -- delete_intent
 DELETE FROM token_intents WHERE seq = ?1";
@@ -87,18 +157,12 @@ pub(super) fn sweep_token_intents(
     ended: Timestamp,
     audit: &AuditRecord,
 ) -> Result<usize, StoreError> {
-    let mut statement = connection.prepare_cached(LIST_EXPIRED_INTENTS).map_err(fault)?;
-    let rows = statement.query_map((ended.unix_ms, TOKENS_AT_ONCE), |row| {
-        let (tenant, id): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(2)?);
-        let tenant = TenantId(uuid(tenant.try_into().unwrap_or_default()));
-        Ok((row.get(0)?, tenant, TokenIntentId(uuid(id.try_into().unwrap_or_default()))))
-    });
-    let expired: Vec<(i64, _, _)> = rows.and_then(Iterator::collect).map_err(fault)?;
-    for (seq, tenant, id) in &expired {
+    let lists = (LIST_EXPIRED_INTENTS, LIST_EXPIRED_INTENTS_BUT);
+    sweep(connection, ended, lists, |Expired { seq, id, .. }, tenant| {
+        let id = TokenIntentId(uuid(id.as_slice().try_into().unwrap_or_default()));
         execute(connection, DELETE_INTENT, [seq])?;
-        insert_audit(connection, *tenant, audit, &id.to_string(), "expired")?;
-    }
-    Ok(expired.len())
+        insert_audit(connection, tenant, audit, &id.to_string(), "expired")
+    })
 }
 
 const SWEEP_CVCS: &str = "

@@ -262,6 +262,26 @@ fn attempt(connection: &Connection, work: Work) -> Option<Worked> {
     worked
 }
 
+/// Inside a piece of work: all that it did so far is undone, and it may begin anew.
+pub(super) fn take_back(connection: &Connection) -> Result<(), StoreError> {
+    execute(connection, "ROLLBACK TO work")
+}
+
+/// Inside a piece of work: a part that leaves nothing when it fails.
+pub(super) fn or_nothing<T>(
+    connection: &Connection,
+    part: impl FnOnce() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    execute(connection, "SAVEPOINT part")?;
+    let outcome = part();
+    if outcome.is_err() {
+        // After a full disk the engine may have ended the whole transaction by itself.
+        execute(connection, "ROLLBACK TO part")?;
+    }
+    execute(connection, "RELEASE part")?;
+    outcome
+}
+
 fn execute(connection: &Connection, sql: &str) -> Result<(), StoreError> {
     connection.prepare_cached(sql).and_then(|mut it| it.execute([])).map(drop).map_err(fault)
 }

@@ -23,7 +23,7 @@ use scrip_core::{
 
 use crate::{
     requests::{VISA, card, create},
-    world::{TOKENS, World, ruled, token_id},
+    world::{START, TOKENS, World, ruled, token_id},
 };
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -36,6 +36,7 @@ on_both_engines! {
     a_quota_says_how_long_records_are_kept
     the_records_of_a_deleted_tenant_are_kept_as_it_wanted
     of_a_tenant_that_nobody_could_read_all_is_kept
+    a_command_with_a_wrong_clock_keeps_no_other_records
 }
 
 async fn opened(world: &World) -> (Arc<Tenant>, Caller) {
@@ -196,4 +197,28 @@ async fn of_a_tenant_that_nobody_could_read_all_is_kept(world: World) {
     world.clock.advance(24 * 365 * HOUR);
     prune(&world).await;
     assert_eq!(counts(&world, &tenant).await, [3, 0]);
+}
+
+/// A command brings the clock of its machine. What a server wrote is believed.
+async fn a_command_with_a_wrong_clock_keeps_no_other_records(world: World) {
+    let ahead = START.after(24 * 1000 * HOUR);
+    world.clock.set(ahead);
+    let (tenant, caller) = opened(&world).await;
+    prune(&world).await;
+    assert_eq!(records(&world, &tenant, Log::Audit).await.len(), 2);
+    world.clock.set(START);
+    create(&world.vault, &caller, card(VISA)).await.unwrap();
+    world.clock.advance(24 * HOUR);
+    prune(&world).await;
+    assert_eq!(records(&world, &tenant, Log::Audit).await.len(), 3, "none is due");
+
+    world.clock.set(ahead);
+    create(&world.vault, &caller, card(VISA)).await.unwrap();
+    world.clock.set(START.after(HOUR));
+    create(&world.vault, &caller, card(VISA)).await.unwrap();
+    world.clock.advance(48 * HOUR);
+    prune(&world).await;
+    let left: Vec<_> =
+        records(&world, &tenant, Log::Audit).await.iter().map(|it| (it.n, it.at)).collect();
+    assert_eq!(left, [(4, ahead), (5, START.after(HOUR))]);
 }

@@ -65,4 +65,5 @@ mod sqlite_measures;
 mod sqlite_sweeps;
 mod timing;
 mod trail;
+mod trail_damaged;
 mod world;

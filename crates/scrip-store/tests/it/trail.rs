@@ -6,7 +6,7 @@ use rusqlite::{Connection, types::Value};
 use scrip_core::{
     audit::{
         chain::Log,
-        head_file::{KeptHead, KeptHeads, still_has},
+        head_file::{KeptHead, KeptHeads, Went, still_has},
         verify::{Fault, Verified, Verifier},
     },
     caller::Caller,
@@ -79,10 +79,17 @@ fn bytes(folder: &Path) -> [Vec<u8>; 2] {
     })
 }
 
-fn verify(folder: &Path, key: &Arc<AuditKey>, living: &[TenantId], kept: &[KeptHead]) -> Verified {
+pub(crate) fn verify(
+    folder: &Path,
+    key: &Arc<AuditKey>,
+    living: &[TenantId],
+    kept: &[KeptHead],
+) -> Verified {
     let mut all = Log::ALL.map(|log| {
         let begin = |ends| Verifier::new(log, Arc::clone(key), ends, kept);
-        walk_log(&folder.join("scrip.db"), log, begin, |_, _| ()).unwrap().finish(living)
+        walk_log((&folder.join("scrip.db"), log), u64::MAX, begin, |_, _| ())
+            .unwrap()
+            .finish(living)
     });
     let [audit, access] = &mut all;
     audit.problems.append(&mut access.problems);
@@ -451,9 +458,9 @@ async fn what_is_kept_apart_is_signed() {
         KeptHead { log, tenant, n, link: Mac([9; 32]) }
     };
     let heads = vec![head(Log::Audit, 7), head(Log::Access, 1)];
-    let written = KeptHeads { at: START, heads: heads.clone() };
+    let written = KeptHeads { at: START, heads };
     let text = written.to_text(key);
-    assert_eq!(KeptHeads::parse(key, &text), Some(written.clone()));
+    assert_eq!(KeptHeads::parse(key, &text), Some(written));
     for at in 0..text.len() {
         let mut altered = text.clone().into_bytes();
         altered[at] ^= 1;
@@ -461,15 +468,36 @@ async fn what_is_kept_apart_is_signed() {
         assert_eq!(KeptHeads::parse(key, &altered), None, "byte {at}");
         assert_eq!(KeptHeads::parse(key, &text[..at]), None, "cut at {at}");
     }
-    let moved = |heads: Vec<KeptHead>| {
-        let later = KeptHeads { at: START, heads };
-        later.moved_since(&written).map(|it| it.into_iter().copied().collect::<Vec<_>>())
-    };
-    assert_eq!(moved(heads.clone()), Some(vec![]));
-    let further = vec![head(Log::Audit, 8), head(Log::Access, 1)];
-    assert_eq!(moved(further), Some(vec![head(Log::Audit, 7)]));
-    assert_eq!(moved(vec![head(Log::Audit, 6), head(Log::Access, 1)]), None);
-    assert_eq!(moved(vec![head(Log::Audit, 8)]), None);
-    let replaced = KeptHead { link: Mac([8; 32]), ..head(Log::Access, 1) };
-    assert_eq!(moved(vec![head(Log::Audit, 8), replaced]), None);
+    let then = head(Log::Audit, 7);
+    let replaced = KeptHead { link: Mac([8; 32]), ..then };
+    for (now, expected) in [
+        (Some(then), Went::Nowhere),
+        (Some(head(Log::Audit, 8)), Went::On),
+        (Some(head(Log::Audit, 6)), Went::Back),
+        (Some(replaced), Went::Back),
+        (None, Went::Back),
+    ] {
+        assert_eq!(then.went(now.as_ref()), expected, "{now:?}");
+    }
+}
+
+/// While it is read the log of the database cannot start over.
+#[tokio::test]
+async fn a_log_that_grows_too_long_ends_a_verification() {
+    let world = World::open(Engine::Sqlite).await;
+    let tenant = world.tenant(Settings::default()).await;
+    let caller = world.caller(&tenant, ruled(&[("/", Transform::Reveal, TOKENS)])).await;
+    live(&world, &caller).await;
+    let key = world.vault.audit.key().unwrap();
+    for (log, file) in Log::ALL.into_iter().zip(FILES) {
+        let wal = world.file().with_file_name(file).with_extension("db-wal");
+        let length = fs::metadata(wal).unwrap().len();
+        let walk = |bytes_max| {
+            let begin = |ends| Verifier::new(log, Arc::clone(key), ends, &[]);
+            walk_log((&world.file(), log), bytes_max, begin, |_, _| ())
+        };
+        let refused = walk(length - 1).unwrap_err();
+        assert!(format!("{refused:?}").contains("grown past the bound"), "{refused:?}");
+        assert_eq!(walk(length).unwrap().finish(&[tenant.id]).problems, []);
+    }
 }

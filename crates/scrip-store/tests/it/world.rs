@@ -45,6 +45,13 @@ impl StoppedClock {
     }
 }
 
+impl StoppedClock {
+    /// Also back.
+    pub(crate) fn set(&self, to: Timestamp) {
+        self.0.store(to.unix_ms, Ordering::SeqCst);
+    }
+}
+
 impl Clock for StoppedClock {
     fn now(&self) -> Timestamp {
         Timestamp { unix_ms: self.0.load(Ordering::SeqCst) }
