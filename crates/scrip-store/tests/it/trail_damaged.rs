@@ -154,7 +154,8 @@ async fn check(log: Log, damage: &str) {
         listed(store.list_heads(log).await.unwrap().iter().map(|it| it.tenant).collect());
         listed(store.list_chains(log).await.unwrap().iter().map(|it| it.head.tenant).collect());
         store.status().await.unwrap();
-        street.live().await.unwrap();
+        let lived = street.live().await;
+        lived.unwrap_or_else(|error| panic!("{log:?} {damage}: {error:?}"));
         street.world.clock.advance(DAY);
         street.sweep().await;
         assert_eq!((street.left("tokens"), street.left("token_intents")), (vec![], vec![]));
@@ -170,7 +171,6 @@ async fn check(log: Log, damage: &str) {
 async fn a_damaged_end_stops_nobody_and_is_found() {
     for log in Log::ALL {
         for damage in DAMAGES {
-            println!("{log:?} {damage}");
             check(log, damage).await;
         }
     }
