@@ -154,7 +154,8 @@ async fn check(log: Log, damage: &str) {
         listed(store.list_heads(log).await.unwrap().iter().map(|it| it.tenant).collect());
         listed(store.list_chains(log).await.unwrap().iter().map(|it| it.head.tenant).collect());
         store.status().await.unwrap();
-        street.live().await.unwrap();
+        let lived = street.live().await;
+        lived.unwrap_or_else(|error| panic!("{log:?} {damage}: {error:?}"));
         street.world.clock.advance(DAY);
         street.sweep().await;
         assert_eq!((street.left("tokens"), street.left("token_intents")), (vec![], vec![]));
