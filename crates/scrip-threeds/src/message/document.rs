@@ -10,7 +10,7 @@ use crate::{
     json::{self, Plain, Unread},
     message::{
         AReq, ARes, AccountInfo, AcsRendering, Authentication, CReq, CRes, CardRange,
-        DeviceRendering, EphemeralKey, Erro, Extension, MerchantRisk, PReq, PRes, Phone,
+        DeviceRendering, EphemeralKey, Erro, Extension, Image, MerchantRisk, PReq, PRes, Phone,
         PriorAuthentication, RReq, RRes, Scene,
         record::{Field, Record},
     },
@@ -182,7 +182,7 @@ fn duplicate(name: &str) -> Fault {
     named.unwrap_or(Fault::of(ErrorCode::ElementDuplicate))
 }
 
-pub(crate) fn tables() -> [&'static [Field]; 19] {
+pub(crate) fn tables() -> [&'static [Field]; 20] {
     [
         PReq::FIELDS,
         PRes::FIELDS,
@@ -203,6 +203,7 @@ pub(crate) fn tables() -> [&'static [Field]; 19] {
         RRes::FIELDS,
         Erro::FIELDS,
         Extension::FIELDS,
+        Image::FIELDS,
     ]
 }
 

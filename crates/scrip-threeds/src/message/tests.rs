@@ -13,6 +13,7 @@ use crate::{
     format::Version,
     message::{
         AReq, ARes, CReq, CRes, Erro, Facts, Message, Need, PReq, PRes, RReq, RRes, Scene,
+        document,
         record::{Field, Record},
     },
 };
@@ -183,4 +184,12 @@ pub(crate) fn few_cases() -> Vec<Case> {
         new
     });
     few
+}
+
+/// Every name in a fault is a path of ours.
+pub(crate) fn names_are_ours(fault: &Fault) {
+    for name in fault.names.iter().flat_map(|it| it.split('.')) {
+        let known = document::tables().iter().flat_map(|it| it.iter()).any(|it| it.name == name);
+        assert!(known || name == "messageType", "{name}");
+    }
 }

@@ -48,6 +48,7 @@ fn one_step_further_is_refused() {
                 };
                 let named = fault.names.iter().any(|it| it.starts_with(field.name));
                 assert!(named, "{} {fault:?} {}", field.name, case.label);
+                names_are_ours(&fault);
                 let codes = ["102", "201", "202", "203", "304"];
                 assert!(codes.contains(&fault.code.code()), "{fault:?}");
                 refused += 1;

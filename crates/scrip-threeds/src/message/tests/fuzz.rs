@@ -6,7 +6,7 @@ use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{fault::ErrorCode, message::document::tables};
+use crate::fault::ErrorCode;
 
 /// Built once; the cases of a property are many.
 static CASES: LazyLock<Vec<Case>> = LazyLock::new(few_cases);
@@ -28,14 +28,6 @@ fn json_value() -> impl Strategy<Value = Value> {
                 .prop_map(|it| Value::Object(it.into_iter().collect())),
         ]
     })
-}
-
-/// Every name in a fault is a path of ours.
-fn names_are_ours(fault: &Fault) {
-    for name in fault.names.iter().flat_map(|it| it.split('.')) {
-        let known = tables().iter().flat_map(|it| it.iter()).any(|it| it.name == name);
-        assert!(known || name == "messageType", "{name}");
-    }
 }
 
 /// Nothing is in the first that is not in the second.
