@@ -66,4 +66,5 @@ mod sqlite_sweeps;
 mod timing;
 mod trail;
 mod trail_damaged;
+mod trail_kept;
 mod world;

@@ -6,7 +6,7 @@ use rusqlite::{Connection, types::Value};
 use scrip_core::{
     audit::{
         chain::Log,
-        head_file::{KeptHead, KeptHeads, Went, still_has},
+        head_file::{KeptHead, still_has},
         verify::{Fault, Verified, Verifier},
     },
     caller::Caller,
@@ -19,11 +19,10 @@ use scrip_core::{
 use scrip_seal::{AuditKey, Mac};
 use scrip_store::sqlite::trail::walk_log;
 use tempfile::TempDir;
-use uuid::Uuid;
 
 use crate::{
     requests::{VISA, card, create, get},
-    world::{Engine, START, TOKENS, World, ruled},
+    world::{Engine, TOKENS, World, ruled},
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -447,38 +446,6 @@ async fn a_trail_is_whole_while_it_is_written() {
     let kept = kept(&*world.vault.store).await;
     live(&world, &caller).await;
     assert_eq!(verify(&folder, &key, &[tenant.id], &kept).problems, []);
-}
-
-#[tokio::test]
-async fn what_is_kept_apart_is_signed() {
-    let world = World::open(Engine::Sqlite).await;
-    let key = world.vault.audit.key().unwrap();
-    let head = |log, n| {
-        let tenant = TenantId(Uuid::from_bytes([7; 16]));
-        KeptHead { log, tenant, n, link: Mac([9; 32]) }
-    };
-    let heads = vec![head(Log::Audit, 7), head(Log::Access, 1)];
-    let written = KeptHeads { at: START, heads };
-    let text = written.to_text(key);
-    assert_eq!(KeptHeads::parse(key, &text), Some(written));
-    for at in 0..text.len() {
-        let mut altered = text.clone().into_bytes();
-        altered[at] ^= 1;
-        let altered = String::from_utf8(altered).unwrap();
-        assert_eq!(KeptHeads::parse(key, &altered), None, "byte {at}");
-        assert_eq!(KeptHeads::parse(key, &text[..at]), None, "cut at {at}");
-    }
-    let then = head(Log::Audit, 7);
-    let replaced = KeptHead { link: Mac([8; 32]), ..then };
-    for (now, expected) in [
-        (Some(then), Went::Nowhere),
-        (Some(head(Log::Audit, 8)), Went::On),
-        (Some(head(Log::Audit, 6)), Went::Back),
-        (Some(replaced), Went::Back),
-        (None, Went::Back),
-    ] {
-        assert_eq!(then.went(now.as_ref()), expected, "{now:?}");
-    }
 }
 
 /// While it is read the log of the database cannot start over.
