@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use uuid::Uuid;
+use uuid::{Uuid, Variant};
 
 use crate::error::FieldError;
 
@@ -76,6 +76,13 @@ impl TokenId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Whether this has the form of a random id: of some other number it hardly ever has.
+#[must_use]
+pub fn is_random_uuid(text: &str) -> bool {
+    let id = Uuid::try_parse(text).ok();
+    id.is_some_and(|it| it.get_version_num() == 4 && it.get_variant() == Variant::RFC4122)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::{
 
 use axum::extract::Request;
 use hyper::{HeaderMap, header::HeaderValue};
-use scrip_core::card::holds_number;
+use scrip_core::{card::holds_number, id::is_random_uuid};
 use uuid::Uuid;
 
 pub(crate) const HEADER: &str = "bt-trace-id";
@@ -44,7 +44,9 @@ fn new_trace() -> String {
 /// Plain text of some length that cannot be a card number: it goes into logs and records.
 pub(crate) fn is_fit(text: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.:/=+".contains(&b);
-    (1..=BYTES_MAX).contains(&text.len()) && text.bytes().all(plain) && !holds_number(text)
+    (1..=BYTES_MAX).contains(&text.len())
+        && text.bytes().all(plain)
+        && (is_random_uuid(text) || !holds_number(text))
 }
 
 pub(crate) fn of(request: &Request) -> TraceId {
@@ -70,6 +72,7 @@ mod tests {
             "x4242424242424242x",
             "4242424242424242-20261115",
             "1-4242424242424242",
+            "42424242-4242-4242-0000-000000000000",
         ];
         assert!(unfit.iter().all(|it| !is_fit(it)));
         assert!(!is_fit(&"x".repeat(129)));
