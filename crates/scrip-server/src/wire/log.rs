@@ -49,7 +49,7 @@ pub(crate) fn parse(query: &Query<'_>) -> Result<LogsAsked, Problem> {
     Ok(LogsAsked {
         filter,
         start: query.one("start")?.map(parse_cursor).transpose()?,
-        page: query.page_number()?,
+        page: page(query)?,
         size: query.size()?.unwrap_or(PAGE_SIZE),
     })
 }
@@ -62,6 +62,15 @@ fn one_of<T>(
 ) -> Result<Option<T>, Problem> {
     let Some(text) = query.one(name)? else { return Ok(None) };
     parse(text).map(Some).ok_or_else(|| invalid(name, rule))
+}
+
+/// As far as anybody counts.
+fn page(query: &Query<'_>) -> Result<Option<usize>, Problem> {
+    let page = query.page_number()?;
+    if page.is_some_and(|it| u32::try_from(it).is_err()) {
+        return Err(invalid("page", "must be at most 4294967295"));
+    }
+    Ok(page)
 }
 
 fn date(query: &Query<'_>, name: &'static str) -> Result<Option<Timestamp>, Problem> {
