@@ -34,7 +34,7 @@ const ENTITY_CHARS_MAX: usize = 512;
 pub(crate) fn parse(query: &Query<'_>) -> Result<LogsAsked, Problem> {
     let known = "is not one that records have";
     let entity = query.one("entity_id")?;
-    if entity.is_some_and(|it| it.len() > ENTITY_CHARS_MAX) {
+    if entity.is_some_and(|it| it.chars().count() > ENTITY_CHARS_MAX) {
         return Err(invalid("entity_id", "must have at most 512 characters"));
     }
     let filter = RecordFilter {
