@@ -49,11 +49,6 @@ def before_call(context, case, kwargs):
             case.body = {"put": random.choice(EXPRESSIONS) % kept_token(), "kept": json.loads(told)}
         elif operation != "tokenize":
             case.body = come_true(dict(case.body))
-    # That there is such a day in the calendar, or such a cursor, no pattern can say.
-    if case.meta and case.meta.generation.mode.is_positive and case.query:
-        day = "2026-11-15T10:00:00+00:00"
-        dates = {it: day for it in ("start_date", "end_date") if it in case.query}
-        case.query = {**{k: v for k, v in case.query.items() if k != "start"}, **dates}
 
 
 # The token that the document's examples name.
