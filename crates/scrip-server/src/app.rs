@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -11,7 +11,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use scrip_core::{Vault, audit::Operation, directory::Directory, error::Error, time::Ticks};
 use scrip_seal::{KeySource, Pepper};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, Semaphore, SetOnce};
 
 use crate::{
     clock,
@@ -27,7 +27,7 @@ pub struct App {
     /// changes.
     pub directory: ArcSwapOption<Directory>,
     /// What opened the directory, and opens it again after a change.
-    pub source: OnceLock<Arc<dyn KeySource>>,
+    pub source: SetOnce<Arc<dyn KeySource>>,
     /// Whoever replaces the directory, so that an older one never takes the place of a newer.
     reloading: Mutex<()>,
     pub limits: Limits,
@@ -80,7 +80,7 @@ impl App {
             ticks: clock::ticks,
             vault,
             directory: ArcSwapOption::empty(),
-            source: OnceLock::new(),
+            source: SetOnce::new(),
             reloading: Mutex::default(),
             limits: Limits::default(),
             limiter: Limiter::default(),
@@ -94,11 +94,16 @@ impl App {
 
     /// Takes what the key source opened, and the source for later.
     pub fn open(&self, directory: Directory, source: Arc<dyn KeySource>) {
-        // The first one stays: it is what opened the vault.
-        self.source.get_or_init(|| source);
         report(None, &directory);
         self.vault.audit.open(directory.audit_key());
         self.directory.store(Some(Arc::new(directory)));
+        // The first one stays: it is what opened the vault. Last, since others wait for it.
+        drop(self.source.set(source));
+    }
+
+    /// Waits until the keys are open.
+    pub(crate) async fn opened(&self) {
+        self.source.wait().await;
     }
 
     /// Before the keys are open; and when nobody could look for so long whether rights were taken

@@ -141,8 +141,10 @@ async fn destroy_epoch_keys(vault: Vault) {
 }
 
 /// Removes tokens whose time is over; they have been out of reach since. Apart from the rest, which
-/// must not wait for a million of them.
+/// must not wait for a million of them. Not before the vault is open: what is removed is recorded,
+/// which takes a key.
 async fn expire_tokens(app: Arc<App>) {
+    app.opened().await;
     let mut ticks = tokio::time::interval(SWEEP_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -153,6 +155,7 @@ async fn expire_tokens(app: Arc<App>) {
 
 /// And token intents, which must not wait either: where tokens live shortly, those have no end.
 async fn expire_token_intents(app: Arc<App>) {
+    app.opened().await;
     let mut ticks = tokio::time::interval(SWEEP_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -188,6 +191,7 @@ async fn sweep(app: Arc<App>) {
 /// Removes records that no tenant's quota keeps any longer. Not while the vault is sealed: what is
 /// left begins with a checkpoint, which takes a key.
 async fn prune(app: Arc<App>) {
+    app.opened().await;
     let mut ticks = tokio::time::interval(SWEEP_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
