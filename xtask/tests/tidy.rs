@@ -16,9 +16,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("scrip-expression", &[]),
     ("scrip-seal", &[]),
     ("scrip-threeds", &[]),
-    ("scrip-core", &["scrip-expression", "scrip-seal"]),
+    ("scrip-core", &["scrip-expression", "scrip-seal", "scrip-threeds"]),
     ("scrip-store", &["scrip-core", "scrip-seal"]),
-    ("scrip-server", &["scrip-core", "scrip-seal", "scrip-store"]),
+    ("scrip-server", &["scrip-core", "scrip-seal", "scrip-store", "scrip-threeds"]),
 ];
 
 /// What only one crate may build on: HTTP, SQL and algorithms each have one room.

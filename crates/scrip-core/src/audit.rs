@@ -16,8 +16,9 @@ use std::{net::Ipv4Addr, sync::Arc};
 use scrip_seal::AuditKey;
 
 use crate::{
-    caller::{Actor, Caller, Mandate},
+    caller::{Actor, Caller, Mandate, Origin},
     permission::Transform,
+    tenant::Tenant,
     time::Timestamp,
 };
 
@@ -92,6 +93,16 @@ operations! {
     ListPermissions "list_permissions";
     CreateAccessSession "create_access_session";
     AuthorizeAccessSession "authorize_access_session";
+    CreateSession "create_session";
+    GetSession "get_session";
+    UpdateSession "update_session";
+    AuthenticateSession "authenticate_session";
+    GetChallengeResult "get_challenge_result";
+    // What others than callers do to a session: a browser, a directory server, time.
+    NotifyMethod "notify_method";
+    NotifyChallenge "notify_challenge";
+    ReceiveResult "receive_result";
+    ExpireSession "expire_session";
     ListConnectionFormulas "list_connection_formulas";
     ListLogs "list_logs";
     ListLogEntityTypes "list_log_entity_types";
@@ -107,16 +118,18 @@ pub enum EntityType {
     ApiKey,
     Tenant,
     Session,
+    ThreedsSession,
 }
 
 impl EntityType {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Token,
         Self::TokenIntent,
         Self::Application,
         Self::ApiKey,
         Self::Tenant,
         Self::Session,
+        Self::ThreedsSession,
     ];
 
     #[must_use]
@@ -128,6 +141,7 @@ impl EntityType {
             Self::ApiKey => "api_key",
             Self::Tenant => "tenant",
             Self::Session => "session",
+            Self::ThreedsSession => "3ds_session",
         }
     }
 
@@ -146,6 +160,7 @@ impl EntityType {
             Self::ApiKey => "API key",
             Self::Tenant => "Tenant",
             Self::Session => "Session",
+            Self::ThreedsSession => "3DS session",
         }
     }
 }
@@ -194,6 +209,15 @@ impl Operation {
             | Self::DeleteApiKey
             | Self::ImportApiKey => EntityType::ApiKey,
             Self::CreateAccessSession | Self::AuthorizeAccessSession => EntityType::Session,
+            Self::CreateSession
+            | Self::GetSession
+            | Self::UpdateSession
+            | Self::AuthenticateSession
+            | Self::GetChallengeResult
+            | Self::NotifyMethod
+            | Self::NotifyChallenge
+            | Self::ReceiveResult
+            | Self::ExpireSession => EntityType::ThreedsSession,
             Self::ListPermissions | Self::ListConnectionFormulas | Self::ListLogEntityTypes => {
                 return None;
             }
@@ -261,6 +285,24 @@ impl AuditRecord {
     fn of_nobody(actor: Actor, operation: Operation, key: &Arc<AuditKey>, at: Timestamp) -> Self {
         let address = Ipv4Addr::LOCALHOST.to_string().into();
         Self { operation, actor, trace: "".into(), address, at, key: Arc::clone(key) }
+    }
+
+    /// What somebody without a key did: a browser or a directory server.
+    #[must_use]
+    pub fn of_outsider(
+        operation: Operation,
+        origin: &Origin,
+        tenant: &Tenant,
+        at: Timestamp,
+    ) -> Self {
+        Self {
+            operation,
+            actor: Actor::Outsider,
+            trace: Arc::clone(&origin.trace),
+            address: origin.address.to_string().into(),
+            at,
+            key: Arc::clone(&tenant.audit_key),
+        }
     }
 
     /// What the same request does to something of another kind.

@@ -109,6 +109,8 @@ pub enum Actor {
     Operator,
     /// By itself, because something's time was over.
     Vault,
+    /// Somebody without a key: a browser, or a directory server.
+    Outsider,
 }
 
 /// Proof that rules allowed one permission in all of these containers of this tenant.

@@ -7,6 +7,7 @@ use scrip_seal::{CannotOpen, KeySourceError};
 
 use crate::{
     permission::{ApplicationKind, Permission},
+    threeds::ServiceFailure,
     time::Timestamp,
 };
 
@@ -18,12 +19,16 @@ pub enum Error {
     Forbidden(Refusal),
     /// It is not there, or it is not yours to know.
     NotFound,
+    /// It is there, but what is asked of it is not.
+    NothingYet { reason: &'static str },
     /// Something else holds it; look again.
     Conflict { reason: &'static str },
     /// Understood, and not possible as things are.
     Unprocessable { reason: &'static str },
     /// Wait.
     TooMany(Excess),
+    /// Somebody we had to ask did not answer as they should; for a card, perhaps nobody takes part.
+    Service(Box<ServiceFailure>),
     /// Try again; we are looking at it.
     Unavailable(Cause),
     /// Our fault. The cause goes to the log, never to the caller.
@@ -56,6 +61,10 @@ pub enum Refusal {
     NeedsReveal(&'static str),
     /// This expression would tell the caller about data that it may not read.
     BlindExpression(&'static str),
+    /// The operator has not switched 3-D Secure on for this tenant.
+    NoThreeds,
+    /// Only the application that created the session may.
+    NotCreator,
     /// The token would land where the caller sees more of it than now.
     StrongerTransform,
 }
@@ -131,6 +140,10 @@ impl fmt::Display for Refusal {
                     "{attribute} would tell of data that this key may not read; that needs a reveal right"
                 )
             }
+            Self::NoThreeds => f.write_str("3-D Secure is not switched on for this tenant"),
+            Self::NotCreator => {
+                f.write_str("only the application that created the session may change it")
+            }
             Self::StrongerTransform => {
                 f.write_str("the token would move to a container where this key sees more of it")
             }
@@ -144,10 +157,13 @@ impl fmt::Display for Error {
             Self::Invalid(_) => f.write_str("the request is not valid"),
             Self::Forbidden(refusal) => refusal.fmt(f),
             Self::NotFound => f.write_str("there is no such thing in this tenant"),
-            Self::Conflict { reason } | Self::Unprocessable { reason } => f.write_str(reason),
+            Self::NothingYet { reason }
+            | Self::Conflict { reason }
+            | Self::Unprocessable { reason } => f.write_str(reason),
             Self::TooMany(excess) => {
                 write!(f, "more requests than the limit {} allows; wait", excess.limit)
             }
+            Self::Service(failure) => f.write_str(failure.message),
             Self::Unavailable(_) => f.write_str("the vault cannot do this now; try again shortly"),
             Self::Internal(_) => f.write_str("something went wrong on our side"),
         }
@@ -161,9 +177,11 @@ impl error::Error for Error {
             Self::Invalid(_)
             | Self::Forbidden(_)
             | Self::NotFound
+            | Self::NothingYet { .. }
             | Self::Conflict { .. }
             | Self::Unprocessable { .. }
-            | Self::TooMany(_) => None,
+            | Self::TooMany(_)
+            | Self::Service(_) => None,
         }
     }
 }

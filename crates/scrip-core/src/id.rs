@@ -28,7 +28,11 @@ macro_rules! uuid_id {
     )*};
 }
 
-uuid_id!(TenantId ApplicationId ApiKeyId TokenIntentId);
+uuid_id! {
+    TenantId ApplicationId ApiKeyId TokenIntentId
+    /// Of a 3-D Secure session; also what all its messages call the transaction.
+    SessionId
+}
 
 /// A new random (version 4) identifier.
 #[must_use]

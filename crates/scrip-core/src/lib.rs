@@ -46,6 +46,7 @@ pub mod rate_limit;
 pub mod reveal;
 pub mod store;
 pub mod tenant;
+pub mod threeds;
 pub mod time;
 pub mod token;
 pub mod token_intent;
@@ -56,7 +57,10 @@ use std::sync::Arc;
 
 use scrip_seal::EpochKeys;
 
-use crate::{audit::trail::AuditTrail, bin_data::BinData, store::Store, time::Clock};
+use crate::{
+    audit::trail::AuditTrail, bin_data::BinData, store::Store, threeds::DirectoryServers,
+    time::Clock,
+};
 
 /// Everything an operation may touch.
 #[derive(Clone)]
@@ -66,6 +70,7 @@ pub struct Vault {
     pub bins: Arc<BinData>,
     pub clock: Arc<dyn Clock>,
     pub audit: Arc<AuditTrail>,
+    pub directory_servers: Arc<dyn DirectoryServers>,
     /// Fills the bytes with chance: the ids that are not given.
     pub chance: fn(&mut [u8]),
 }

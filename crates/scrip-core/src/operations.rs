@@ -1,10 +1,12 @@
 //! One file per operation, named after it.
 
+pub mod authenticate_session;
 pub mod authorize_access_session;
 pub mod claim_answer;
 pub mod create_access_session;
 pub mod create_api_key;
 pub mod create_application;
+pub mod create_session;
 pub mod create_tenant;
 pub mod create_token;
 pub mod create_token_intent;
@@ -14,7 +16,10 @@ pub mod delete_tenant;
 pub mod delete_token;
 pub mod delete_token_intent;
 pub mod detokenize;
+pub mod expire_session;
 pub mod expire_token;
+pub mod get_challenge_result;
+pub mod get_session;
 pub mod get_tenant;
 pub mod get_tenant_usage;
 pub mod get_token;
@@ -24,13 +29,17 @@ pub mod list_applications;
 pub mod list_logs;
 pub mod list_tokens;
 pub mod list_tokens_v1;
+pub mod notify_challenge;
+pub mod notify_method;
 pub mod prune_logs;
+pub mod receive_result;
 pub mod record_refusal;
 pub mod resume_access_session;
 pub mod search_tokens;
 pub mod search_tokens_v1;
 pub mod tokenize;
 pub mod update_application;
+pub mod update_session;
 pub mod update_tenant;
 pub mod update_token;
 

@@ -18,10 +18,11 @@ use crate::{
     cvc::CvcRecord,
     directory::{DirectoryRecords, SystemKeys},
     error::{Cause, Error},
-    id::{ApplicationId, TenantId, TokenId, TokenIntentId},
+    id::{ApplicationId, SessionId, TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     measure::StoreMeasures,
     policy::{PolicyRecords, PolicySeal, PolicyWrite, Signed},
+    threeds::{EventRecord, SessionRecord, SessionWrite},
     time::{Month, Timestamp},
     token_intent::StoredTokenIntent,
     token_type::TokenType,
@@ -166,6 +167,41 @@ pub trait Store: Send + Sync {
 
     /// Forgets some of the sessions that ended before this; how many.
     fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize>;
+
+    /// A new 3-D Secure session, with what is to be told of it.
+    fn insert_session(&self, inquiry: Inquiry, write: SessionWrite) -> StoreFuture<'_, ()>;
+
+    /// A session that has not ended. Never waits for a writer.
+    fn find_session(
+        &self,
+        inquiry: Inquiry,
+        id: SessionId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<SessionRecord>>;
+
+    /// The same for somebody without a key: the record says whose it is.
+    fn find_notified_session(
+        &self,
+        id: SessionId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<SessionRecord>>;
+
+    /// Replaces a session that still has the revision before this one's.
+    fn update_session(&self, write: SessionWrite) -> StoreFuture<'_, Changed>;
+
+    /// Removes some of the sessions that had ended by then, each with a record; how many.
+    fn sweep_sessions(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize>;
+
+    /// Some of the events that wait to be delivered, in the order of their commits, behind this
+    /// place; with each its own place.
+    fn list_events(
+        &self,
+        after: i64,
+        events_max: usize,
+    ) -> StoreFuture<'_, Vec<(i64, EventRecord)>>;
+
+    /// Forgets some of the events older than this; how many.
+    fn forget_events(&self, before: Timestamp) -> StoreFuture<'_, usize>;
 
     /// Writes down what is about to be shown, or was refused, in the access log; all of it, or
     /// nothing. On disk when this answers, and never behind a write to the vault.

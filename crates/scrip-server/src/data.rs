@@ -107,6 +107,7 @@ impl Settings {
             chance: scrip_seal::fill_random,
             bins: Arc::default(),
             audit: Arc::new(AuditTrail::new(self.audit.reads)),
+            directory_servers: Arc::new(scrip_core::threeds::NoDirectoryServers::default()),
         })
     }
 
@@ -158,6 +159,7 @@ fn vault(store: SqliteStore) -> Vault {
         clock: Arc::new(SystemClock),
         chance: scrip_seal::fill_random,
         audit: Arc::default(),
+        directory_servers: Arc::new(scrip_core::threeds::NoDirectoryServers::default()),
     }
 }
 
@@ -184,8 +186,10 @@ pub(crate) fn explain(error: Error) -> anyhow::Error {
         }
         other @ (Error::Forbidden(_)
         | Error::NotFound
+        | Error::NothingYet { .. }
         | Error::Conflict { .. }
         | Error::Unprocessable { .. }
-        | Error::TooMany(_)) => other.into(),
+        | Error::TooMany(_)
+        | Error::Service(_)) => other.into(),
     }
 }

@@ -23,7 +23,7 @@ use scrip_core::{
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::{DirectoryRecords, SystemKeys},
     error::Error,
-    id::{TenantId, TokenId, TokenIntentId},
+    id::{SessionId, TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     measure::StoreMeasures,
     policy::{PolicyRecords, Signed},
@@ -32,6 +32,7 @@ use scrip_core::{
         KnownTime, Store, StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
         TokenRecord,
     },
+    threeds::{EventRecord, SessionRecord, SessionWrite},
     time::{Month, Timestamp},
     token_intent::StoredTokenIntent,
     usage::Usage,
@@ -397,6 +398,43 @@ impl Store for MemoryStore {
         })
     }
 
+    fn insert_session(&self, _: Inquiry, _: SessionWrite) -> StoreFuture<'_, ()> {
+        not_yet()
+    }
+
+    fn find_session(
+        &self,
+        _: Inquiry,
+        _: SessionId,
+        _: Timestamp,
+    ) -> StoreFuture<'_, Option<SessionRecord>> {
+        not_yet()
+    }
+
+    fn find_notified_session(
+        &self,
+        _: SessionId,
+        _: Timestamp,
+    ) -> StoreFuture<'_, Option<SessionRecord>> {
+        not_yet()
+    }
+
+    fn update_session(&self, _: SessionWrite) -> StoreFuture<'_, Changed> {
+        not_yet()
+    }
+
+    fn sweep_sessions(&self, _: Timestamp, _: AuditRecord) -> StoreFuture<'_, usize> {
+        not_yet()
+    }
+
+    fn list_events(&self, _: i64, _: usize) -> StoreFuture<'_, Vec<(i64, EventRecord)>> {
+        not_yet()
+    }
+
+    fn forget_events(&self, _: Timestamp) -> StoreFuture<'_, usize> {
+        not_yet()
+    }
+
     fn record_access(&self, access: Access) -> StoreFuture<'_, ()> {
         self.with(move |it| it.record_access(&access))
     }
@@ -460,4 +498,8 @@ impl Store for MemoryStore {
     fn check_ready(&self) -> StoreFuture<'_, ()> {
         self.with(|_| ())
     }
+}
+
+fn not_yet<'a, T: Send + 'a>() -> StoreFuture<'a, T> {
+    Box::pin(std::future::ready(Err(StoreError::Corrupt("not there yet"))))
 }

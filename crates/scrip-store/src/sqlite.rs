@@ -51,7 +51,7 @@ use scrip_core::{
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::{DirectoryRecords, SystemKeys},
     error::Error,
-    id::{TenantId, TokenId, TokenIntentId},
+    id::{SessionId, TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     measure::StoreMeasures,
     policy::{PolicyRecords, Signed},
@@ -59,6 +59,7 @@ use scrip_core::{
         AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, KnownTime,
         Store, StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
     },
+    threeds::{EventRecord, SessionRecord, SessionWrite},
     time::{Month, Ticks, Timestamp},
     token_intent::StoredTokenIntent,
     usage::Usage,
@@ -377,6 +378,43 @@ impl Store for SqliteStore {
         Box::pin(self.writer.write(move |it| sessions::forget_access_sessions(it, before)))
     }
 
+    fn insert_session(&self, _: Inquiry, _: SessionWrite) -> StoreFuture<'_, ()> {
+        not_yet()
+    }
+
+    fn find_session(
+        &self,
+        _: Inquiry,
+        _: SessionId,
+        _: Timestamp,
+    ) -> StoreFuture<'_, Option<SessionRecord>> {
+        not_yet()
+    }
+
+    fn find_notified_session(
+        &self,
+        _: SessionId,
+        _: Timestamp,
+    ) -> StoreFuture<'_, Option<SessionRecord>> {
+        not_yet()
+    }
+
+    fn update_session(&self, _: SessionWrite) -> StoreFuture<'_, Changed> {
+        not_yet()
+    }
+
+    fn sweep_sessions(&self, _: Timestamp, _: AuditRecord) -> StoreFuture<'_, usize> {
+        not_yet()
+    }
+
+    fn list_events(&self, _: i64, _: usize) -> StoreFuture<'_, Vec<(i64, EventRecord)>> {
+        not_yet()
+    }
+
+    fn forget_events(&self, _: Timestamp) -> StoreFuture<'_, usize> {
+        not_yet()
+    }
+
     fn record_access(&self, access: Access) -> StoreFuture<'_, ()> {
         Box::pin(self.access.record(access))
     }
@@ -463,4 +501,8 @@ impl Store for SqliteStore {
             self.readers.read(|it| it.query_row("SELECT 1", [], |_| Ok(())).map_err(fault))
         })
     }
+}
+
+fn not_yet<'a, T: Send + 'a>() -> StoreFuture<'a, T> {
+    Box::pin(std::future::ready(Err(StoreError::Corrupt("not there yet"))))
 }

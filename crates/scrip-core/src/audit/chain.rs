@@ -51,6 +51,7 @@ impl Actor {
             Self::Application(id) => ("application", Some(id)),
             Self::Operator => ("operator", None),
             Self::Vault => ("vault", None),
+            Self::Outsider => ("outsider", None),
         }
     }
 }

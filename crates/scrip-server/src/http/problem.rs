@@ -58,7 +58,10 @@ struct Body9457<'a> {
 impl Problem {
     pub(crate) fn status(&self) -> StatusCode {
         match self {
-            Self::NoRoute | Self::Failed(Error::NotFound) => StatusCode::NOT_FOUND,
+            Self::NoRoute | Self::Failed(Error::NotFound | Error::NothingYet { .. }) => {
+                StatusCode::NOT_FOUND
+            }
+            Self::Failed(Error::Service(_)) => StatusCode::FAILED_DEPENDENCY,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::Unauthorized | Self::NoBearer => StatusCode::UNAUTHORIZED,
             Self::UnsupportedMediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -107,7 +110,8 @@ impl Problem {
     pub(crate) fn recorded(&self) -> Option<&'static str> {
         match self {
             Self::Failed(Error::Forbidden(_)) => Some("forbidden"),
-            Self::Failed(Error::NotFound) => Some("not_found"),
+            Self::Failed(Error::NotFound | Error::NothingYet { .. }) => Some("not_found"),
+            Self::Failed(Error::Service(_)) => Some("service_failed"),
             Self::Failed(Error::Conflict { .. }) => Some("conflict"),
             Self::Failed(Error::Unprocessable { .. }) => Some("unprocessable"),
             Self::Gone(_) => Some("gone"),

@@ -20,6 +20,15 @@ pub(super) fn describe(operation: Operation) -> Option<Description> {
         | Operation::ExpireToken
         | Operation::ExpireTokenIntent
         | Operation::ConvertTokenIntent
+        | Operation::CreateSession
+        | Operation::GetSession
+        | Operation::UpdateSession
+        | Operation::AuthenticateSession
+        | Operation::GetChallengeResult
+        | Operation::NotifyMethod
+        | Operation::NotifyChallenge
+        | Operation::ReceiveResult
+        | Operation::ExpireSession
         | Operation::DetokenizeTokenIntent => {
             return None;
         }

@@ -110,6 +110,7 @@ impl Server {
             clock: Arc::<MovedClock>::clone(&clock),
             chance: scrip_seal::fill_random,
             audit: Arc::default(),
+            directory_servers: Arc::new(scrip_core::threeds::NoDirectoryServers::default()),
         };
         let (app, listener) = runtime.block_on(async {
             found_vault(&vault, &*root).await.unwrap();

@@ -140,6 +140,7 @@ async fn open(file: &Path, machine: &Arc<Mutex<Machine>>) -> Vault {
         chance: scrip_seal::fill_random,
         bins: Arc::default(),
         audit: Arc::default(),
+        directory_servers: Arc::new(scrip_core::threeds::NoDirectoryServers::default()),
     };
     // What expires is recorded, which takes the vault's key.
     found_vault(&vault, &root()).await.unwrap();

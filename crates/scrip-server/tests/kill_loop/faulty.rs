@@ -80,6 +80,7 @@ pub(crate) fn run(fault: Fault, data: &Path) {
             clock: Arc::new(SystemClock),
             chance: scrip_seal::fill_random,
             audit: Arc::default(),
+            directory_servers: Arc::new(scrip_core::threeds::NoDirectoryServers::default()),
         };
         let directory = Directory::load(&*vault.store, &source, None).await;
         let directory = directory.expect("the keys open");

@@ -178,7 +178,17 @@ pub(crate) fn vault_on(store: Arc<dyn Store>) -> (Vault, Arc<StoppedClock>) {
     let epochs = Arc::new(epochs());
     let bins = Arc::default();
     let audit = Arc::default();
-    (Vault { store, epochs, bins, clock: vaults_clock, chance: fill_random, audit }, clock)
+    let directory_servers = Arc::new(scrip_core::threeds::NoDirectoryServers::default());
+    let vault = Vault {
+        store,
+        epochs,
+        bins,
+        clock: vaults_clock,
+        audit,
+        directory_servers,
+        chance: fill_random,
+    };
+    (vault, clock)
 }
 
 fn epochs() -> EpochKeys {

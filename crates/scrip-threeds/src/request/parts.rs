@@ -2,14 +2,19 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Structures of optional attributes, not to be printed: they tell of people.
 macro_rules! parts {
     ($($(#[$meta:meta])* pub struct $Name:ident { $($field:ident: $Type:ty,)* })*) => { $(
         $(#[$meta])*
-        #[derive(Clone, Default)]
-        pub struct $Name { $(pub $field: Option<$Type>,)* }
+        #[derive(Clone, Default, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $Name { $(
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub $field: Option<$Type>,
+        )* }
 
         impl fmt::Debug for $Name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

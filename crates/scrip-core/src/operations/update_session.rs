@@ -1,0 +1,50 @@
+//! Update Session: an app tells of its device, which it knows only once the session is there.
+
+use scrip_threeds::{code::Device, request::DeviceInfo, session::Event};
+
+use crate::{
+    Vault,
+    audit::{AuditRecord, Operation},
+    caller::Caller,
+    error::{Error, FieldError, Refusal},
+    id::SessionId,
+    permission::Permission,
+    store::Changed,
+    threeds::{Cause, SessionView, TRIES_MAX, Writing, find_held, not_possible, overtaken},
+};
+
+/// # Errors
+/// There is no such session, it is another application's or a browser's, or it was authenticated.
+pub async fn update_session(
+    vault: &Vault,
+    caller: &Caller,
+    id: SessionId,
+    device_info: DeviceInfo,
+) -> Result<SessionView, Error> {
+    for _ in 0..TRIES_MAX {
+        let held = find_held(vault, caller, Permission::SessionCreate, id).await?;
+        if held.record.created_by != caller.application() {
+            return Err(Error::Forbidden(Refusal::NotCreator));
+        }
+        if held.body.device != Device::Mobile {
+            let rule = "can only be changed for a session of an app";
+            return Err(FieldError::new("device_info", rule).into());
+        }
+        let now = vault.clock.now();
+        let (mut next, effects) =
+            held.after(&Event::DeviceInfo, now).map_err(|it| not_possible(&it))?;
+        next.body.device_info = device_info.clone();
+        next.body.modify(caller.application(), now);
+        let writing = Writing {
+            tenant: caller.tenant(),
+            cause: Cause::Caller(caller),
+            audit: AuditRecord::new(Operation::UpdateSession, caller, now),
+            outcome: "updated",
+            answer: None,
+        };
+        if next.write(vault, &effects, writing).await? == Changed::Done {
+            return SessionView::of(vault, &next);
+        }
+    }
+    Err(overtaken())
+}

@@ -1,0 +1,33 @@
+//! 3-D Secure, as the vault runs it: whose session it is, which card, whom it asks, what is kept.
+//!
+//! What a session may do is decided by `scrip-threeds`, which is pure; here its states are sealed and
+//! written, and its effects done.
+
+mod card;
+mod directory_servers;
+mod event;
+mod failure;
+mod held;
+mod lookup;
+mod notify;
+mod record;
+mod view;
+
+pub use card::CardReference;
+pub use directory_servers::{
+    Asking, DirectoryServers, Link, NoDirectoryServers, SchemeRanges, Terms, Unanswered,
+};
+pub use event::{EVENT_RETENTION, EventRecord};
+pub use failure::{FailureReason, ServiceFailure};
+pub use lookup::Rail;
+pub use record::{ChallengeMode, SessionBody, SessionRecord, SessionWrite};
+pub use view::{AuthenticationView, SessionView};
+
+pub(crate) use card::find_card;
+pub(crate) use event::{Cause, events};
+pub(crate) use held::{
+    Held, TRIES_MAX, Writing, check_access, find_held, find_notified, moment, not_possible,
+    overtaken,
+};
+pub(crate) use lookup::find_rails;
+pub(crate) use notify::notify;

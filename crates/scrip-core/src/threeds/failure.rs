@@ -1,0 +1,121 @@
+//! A failure of somebody whom we had to ask, as a client is told of it.
+
+use scrip_threeds::{
+    fault::{Component, ErrorCode, Fault},
+    message::{Erro, service_status},
+};
+
+use crate::{id::SessionId, threeds::Unanswered};
+
+/// Never a value: codes, names of elements, and words of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceFailure {
+    pub reason: FailureReason,
+    pub session: Option<SessionId>,
+    pub source: Component,
+    /// In the words of HTTP: 502 and 504 mean that a new session is needed.
+    pub service_status: u16,
+    pub message: &'static str,
+    pub detail: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureReason {
+    /// No scheme has this card in its ranges.
+    CardNotSupported,
+    /// The operator connected no directory server.
+    NotConnected,
+    /// A scheme is connected, but has not told its ranges yet.
+    RangesUnavailable,
+    /// Nothing was sent: the session can be tried again.
+    NotSent,
+    TimedOut,
+    Broken,
+    /// The other side answered with an error.
+    Refused,
+    /// The other side answered with something that cannot be believed.
+    AnswerInvalid,
+}
+
+impl ServiceFailure {
+    pub(crate) fn new(reason: FailureReason, session: Option<SessionId>) -> Self {
+        let (source, service_status, message, detail) = match reason {
+            FailureReason::CardNotSupported => (
+                Component::DirectoryServer,
+                404,
+                "The card is not supported by any connected card scheme",
+                "The number is in no range that a directory server has told",
+            ),
+            FailureReason::NotConnected => (
+                Component::Server,
+                503,
+                "No directory server is connected for this tenant",
+                "The operator has to configure threeds for the schemes of this tenant",
+            ),
+            FailureReason::RangesUnavailable => (
+                Component::DirectoryServer,
+                503,
+                "The card ranges of a directory server could not be fetched yet",
+                "Try again shortly",
+            ),
+            FailureReason::NotSent => (
+                Component::DirectoryServer,
+                503,
+                "The directory server could not be reached",
+                "Nothing was sent: the session can be authenticated again",
+            ),
+            FailureReason::TimedOut => (
+                Component::DirectoryServer,
+                504,
+                "The directory server did not answer in time",
+                "What became of the request is unknown: create a new session",
+            ),
+            FailureReason::Broken => (
+                Component::DirectoryServer,
+                502,
+                "The directory server did not give a whole answer",
+                "What became of the request is unknown: create a new session",
+            ),
+            FailureReason::Refused => {
+                (Component::DirectoryServer, 502, "The request was answered with an error", "")
+            }
+            FailureReason::AnswerInvalid => {
+                (Component::DirectoryServer, 502, "The answer is not valid", "")
+            }
+        };
+        let detail = detail.to_owned();
+        Self { reason, session, source, service_status, message, detail }
+    }
+
+    pub(crate) fn unanswered(why: Unanswered, session: SessionId) -> Self {
+        let reason = match why {
+            Unanswered::NotSent => FailureReason::NotSent,
+            Unanswered::TimedOut => FailureReason::TimedOut,
+            Unanswered::Broken => FailureReason::Broken,
+        };
+        Self::new(reason, Some(session))
+    }
+
+    /// The other side's own texts are not told on: they may hold anything.
+    pub(crate) fn refused(error: &Erro, session: SessionId) -> Self {
+        let code = error.known_code().map_or("", ErrorCode::name);
+        Self {
+            source: error.component,
+            service_status: error.service_status(),
+            detail: format!("Error {} {code}", error.code.expose()).trim_end().to_owned(),
+            ..Self::new(FailureReason::Refused, Some(session))
+        }
+    }
+
+    pub(crate) fn invalid(fault: &Fault, session: SessionId) -> Self {
+        let names = fault.names.join(", ");
+        let detail = format!("Error {} {}: {names}", fault.code.code(), fault.code.name());
+        let status = service_status(fault.code);
+        Self {
+            // Whatever is wrong with an answer is not the client's to correct.
+            service_status: if status == 504 { 504 } else { 502 },
+            detail: detail.trim_end_matches([':', ' ']).to_owned(),
+            ..Self::new(FailureReason::AnswerInvalid, Some(session))
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! A session in hand: read, moved on by the machine, and written back if nobody else did meanwhile.
+
+use scrip_seal::Sealed;
+use scrip_threeds::session::{Effect, Event, Moment, Phase, Refusal, Session};
+
+use crate::{
+    Vault,
+    answer::AnswerRecord,
+    audit::AuditRecord,
+    caller::Caller,
+    directory::Directory,
+    error::{self, Error, FieldError},
+    id::SessionId,
+    permission::Permission,
+    store::Changed,
+    tenant::Tenant,
+    threeds::{Cause, SessionBody, SessionRecord, SessionWrite, events},
+    time::Timestamp,
+};
+use std::sync::Arc;
+
+/// Whoever was overtaken so often stands in a crowd.
+pub(crate) const TRIES_MAX: u32 = 16;
+
+pub(crate) fn overtaken() -> Error {
+    Error::Conflict { reason: "the session is being changed by others; try again" }
+}
+
+/// A session's row, and what was in it.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    pub(crate) record: SessionRecord,
+    pub(crate) body: SessionBody,
+}
+
+/// The operator decides who has 3-D Secure.
+pub(crate) fn check_access(tenant: &Tenant) -> Result<(), Error> {
+    if tenant.quotas.threeds_access {
+        return Ok(());
+    }
+    Err(Error::Forbidden(error::Refusal::NoThreeds))
+}
+
+/// A session of the caller's tenant that has not expired.
+pub(crate) async fn find_held(
+    vault: &Vault,
+    caller: &Caller,
+    permission: Permission,
+    id: SessionId,
+) -> Result<Held, Error> {
+    check_access(caller.tenant())?;
+    let inquiry = caller.inquire(permission)?;
+    let found = vault.store.find_session(inquiry, id, vault.clock.latest()).await?;
+    Held::open(caller.tenant(), found.ok_or(Error::NotFound)?, vault.clock.latest())
+}
+
+/// A session that somebody without a key speaks of: whose it is, only its row says, and opening it
+/// proves. [`Error::NotFound`] for one that is not there, and for one that is not to be used.
+pub(crate) async fn find_notified(
+    vault: &Vault,
+    directory: &Directory,
+    id: SessionId,
+) -> Result<(Arc<Tenant>, Held), Error> {
+    let found = vault.store.find_notified_session(id, vault.clock.latest()).await?;
+    let record = found.ok_or(Error::NotFound)?;
+    let tenant = Arc::clone(directory.tenant(record.tenant).ok_or(Error::NotFound)?);
+    if !tenant.quotas.threeds_access {
+        return Err(Error::NotFound);
+    }
+    let held = Held::open(&tenant, record, vault.clock.latest())?;
+    Ok((tenant, held))
+}
+
+/// What a write of a session needs besides what the step gave.
+pub(crate) struct Writing<'a> {
+    pub(crate) tenant: &'a Tenant,
+    pub(crate) cause: Cause<'a>,
+    pub(crate) audit: AuditRecord,
+    pub(crate) outcome: &'static str,
+    pub(crate) answer: Option<AnswerRecord>,
+}
+
+impl Held {
+    /// What time alone did to it happens now: nobody has to be there when a session's time is over.
+    fn open(tenant: &Tenant, record: SessionRecord, now: Timestamp) -> Result<Self, Error> {
+        let mut body = SessionBody::open(tenant, &record)?;
+        body.state = settled(&body.state, moment(now));
+        if matches!(body.state.phase, Phase::Expired) {
+            return Err(Error::NotFound);
+        }
+        Ok(Self { record, body })
+    }
+
+    /// After an event. The row is the next one of the same session, not yet sealed.
+    pub(crate) fn after(
+        &self,
+        event: &Event,
+        now: Timestamp,
+    ) -> Result<(Self, Vec<Effect>), Refusal> {
+        let (state, effects) = self.body.state.step(event, moment(now))?;
+        let body = SessionBody { state, ..self.body.clone() };
+        Ok((Self { record: self.record.clone(), body }, effects))
+    }
+
+    /// Whether anything is to be written: a step that changes nothing and tells nobody is not.
+    pub(crate) fn differs(&self, before: &Self, effects: &[Effect]) -> bool {
+        let told = effects.iter().any(|it| matches!(it, Effect::Emit { .. }));
+        told || self.body.state != before.body.state
+    }
+
+    /// In place of the row that it was read from. Stale when somebody else was faster.
+    pub(crate) async fn write(
+        &mut self,
+        vault: &Vault,
+        effects: &[Effect],
+        writing: Writing<'_>,
+    ) -> Result<Changed, Error> {
+        self.record.revision = self.record.revision.saturating_add(1);
+        let write = self.sealed_write(vault, effects, writing)?;
+        Ok(vault.store.update_session(write).await?)
+    }
+
+    pub(crate) fn sealed_write(
+        &mut self,
+        vault: &Vault,
+        effects: &[Effect],
+        writing: Writing<'_>,
+    ) -> Result<SessionWrite, Error> {
+        let Writing { tenant, cause, audit, outcome, answer } = writing;
+        self.record.ends_at = self.body.ends_at();
+        self.record.body = Sealed::from_stored(Vec::new());
+        self.record.body = self.body.seal(tenant, &self.record)?;
+        let told = (&self.record, &self.body);
+        let events = events(vault, tenant, told, effects, (cause, audit.at))?;
+        let session = self.record.clone();
+        Ok(SessionWrite { session, events, audit, outcome, answer })
+    }
+}
+
+pub(crate) fn moment(now: Timestamp) -> Moment {
+    Moment(now.unix_ms.div_euclid(1000))
+}
+
+/// Expired, given up, or no longer waited for.
+fn settled(state: &Session, now: Moment) -> Session {
+    let late = state.waiting().and_then(|(_, until)| until).is_some_and(|it| now >= it);
+    let event = if late { Event::Timeout } else { Event::Expire };
+    state.step(&event, now).map_or_else(|_| state.clone(), |(state, _)| state)
+}
+
+/// A refusal, to a client that asked for it.
+pub(crate) fn not_possible(refusal: &Refusal) -> Error {
+    match refusal {
+        Refusal::Expired => Error::NotFound,
+        Refusal::DeviceMissing => {
+            FieldError::new("device_info", "has not been sent yet: update the session first").into()
+        }
+        Refusal::TooLateForDevice => {
+            Error::Conflict { reason: "the session was authenticated already" }
+        }
+        Refusal::NoResultYet => {
+            Error::NothingYet { reason: "there is no challenge result for this session yet" }
+        }
+        Refusal::AlreadyAuthenticated
+        | Refusal::OtherSession(_)
+        | Refusal::Unfitting(_)
+        | Refusal::TooLate
+        | Refusal::NoChallenge
+        | Refusal::Unexpected => Error::Conflict {
+            reason: "the session was authenticated already, or what became of it is not known; \
+                     create a new one",
+        },
+    }
+}

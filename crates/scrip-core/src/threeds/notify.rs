@@ -1,0 +1,45 @@
+//! Something that somebody without a key tells of a session.
+
+use scrip_threeds::session::{Effect, Event, Refusal};
+
+use crate::{
+    Vault,
+    audit::{AuditRecord, Operation},
+    caller::Origin,
+    directory::Directory,
+    error::Error,
+    id::SessionId,
+    store::Changed,
+    threeds::{Cause, Held, TRIES_MAX, Writing, find_notified, overtaken},
+};
+
+/// The session afterwards and what came of it, or the machine's refusal.
+pub(crate) async fn notify(
+    vault: &Vault,
+    directory: &Directory,
+    (operation, origin): (Operation, &Origin),
+    (id, event): (SessionId, &Event),
+) -> Result<Result<(Held, Vec<Effect>), Refusal>, Error> {
+    for _ in 0..TRIES_MAX {
+        let (tenant, held) = find_notified(vault, directory, id).await?;
+        let now = vault.clock.now();
+        let (mut next, effects) = match held.after(event, now) {
+            Ok(stepped) => stepped,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        if !next.differs(&held, &effects) {
+            return Ok(Ok((next, effects)));
+        }
+        let writing = Writing {
+            tenant: &tenant,
+            cause: Cause::Outsider(origin),
+            audit: AuditRecord::of_outsider(operation, origin, &tenant, now),
+            outcome: "done",
+            answer: None,
+        };
+        if next.write(vault, &effects, writing).await? == Changed::Done {
+            return Ok(Ok((next, effects)));
+        }
+    }
+    Err(overtaken())
+}
