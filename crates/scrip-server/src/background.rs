@@ -13,10 +13,12 @@ use scrip_core::{
     Vault,
     operations::{
         claim_answer::ANSWER_RETENTION,
+        expire_session::expire_session,
         expire_token::{erase_cvcs, expire_token, expire_token_intent},
         prune_logs::prune_logs,
     },
     store::{KnownTime, StoreError},
+    threeds::EVENT_RETENTION,
     time::Month,
 };
 use tokio::time::{MissedTickBehavior, sleep};
@@ -56,6 +58,8 @@ pub(crate) fn start(app: &Arc<App>) {
     keep_going("expire_tokens", move || expire_tokens(Arc::clone(&sweeper)));
     let sweeper = Arc::clone(app);
     keep_going("expire_token_intents", move || expire_token_intents(Arc::clone(&sweeper)));
+    let sweeper = Arc::clone(app);
+    keep_going("expire_sessions", move || expire_sessions(Arc::clone(&sweeper)));
     let limited = Arc::clone(app);
     keep_going("sweep_counters", move || sweep_counters(Arc::clone(&limited)));
     let sweeper = Arc::clone(app);
@@ -164,6 +168,17 @@ async fn expire_token_intents(app: Arc<App>) {
     }
 }
 
+/// And 3-D Secure sessions that nobody authenticated, for the same reasons.
+async fn expire_sessions(app: Arc<App>) {
+    app.opened().await;
+    let mut ticks = tokio::time::interval(SWEEP_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        in_steps(&app, Swept::Sessions, || expire_session(&app.vault)).await;
+    }
+}
+
 /// Removes what else nobody may see any more.
 async fn sweep(app: Arc<App>) {
     let vault = &app.vault;
@@ -171,6 +186,7 @@ async fn sweep(app: Arc<App>) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (store, clock) = (&vault.store, &vault.clock);
     let old = || clock.now().before(ANSWER_RETENTION);
+    let untold = || clock.earliest().before(EVENT_RETENTION);
     // A day later: what is on its way to the log has the time of when it began.
     let month_over = || Month::of(clock.earliest().before(Duration::from_secs(24 * 60 * 60)));
     loop {
@@ -183,6 +199,7 @@ async fn sweep(app: Arc<App>) {
         in_steps(&app, Swept::VerificationCodes, || erase_cvcs(vault)).await;
         in_steps(&app, Swept::Answers, || store.forget_answers(old())).await;
         in_steps(&app, Swept::AccessSessions, || store.forget_access_sessions(clock.now())).await;
+        in_steps(&app, Swept::SessionEvents, || store.forget_events(untold())).await;
         in_steps(&app, Swept::Usage, || store.sweep_usage(month_over())).await;
         in_steps(&app, Swept::DeletedTenants, || store.purge_tenants(clock.now())).await;
     }

@@ -10,17 +10,21 @@ pub(crate) mod deprecation;
 pub(crate) mod idempotency;
 pub(crate) mod keyless;
 pub(crate) mod logs;
+pub(crate) mod notifications;
+pub(crate) mod outside;
 pub(crate) mod permissions;
 pub(crate) mod pipeline;
 pub(crate) mod probes;
 pub(crate) mod problem;
 pub(crate) mod sessions;
 pub(crate) mod tenants;
+pub(crate) mod threeds;
 pub(crate) mod throttle;
 pub(crate) mod token_intents;
 pub(crate) mod tokenize;
 pub(crate) mod tokens;
 pub(crate) mod trace;
+mod watch;
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -28,7 +32,7 @@ use axum::{
     Router,
     extract::Request,
     response::Response,
-    routing::{MethodFilter, MethodRouter, any, get, on},
+    routing::{MethodFilter, MethodRouter, any, get, on, post},
 };
 use scrip_core::{
     audit::Operation,
@@ -65,7 +69,8 @@ pub(crate) enum BodyKind {
     /// Whatever comes is passed over, but the idempotency key counts.
     Unread,
     Json,
-    /// JSON that asks and changes nothing: there is no answer to remember.
+    /// JSON that changes nothing, or nothing more when it comes twice: there is no answer to
+    /// remember.
     Question,
     MergePatch,
 }
@@ -131,6 +136,12 @@ pub(crate) const ROUTES: &[Route] = &[
     route(Operation::CreateAccessSession, MethodFilter::POST, "/sessions", PUBLIC, (None, sessions::create)),
     route(Operation::AuthorizeAccessSession, MethodFilter::POST, "/sessions/authorize", PRIVATE, (Json, sessions::authorize)),
 
+    route(Operation::CreateSession, MethodFilter::POST, "/3ds/sessions", may(Permission::SessionCreate), (Json, threeds::create)),
+    route(Operation::GetSession, MethodFilter::GET, "/3ds/sessions/{id}", may(Permission::SessionRead), (None, threeds::get)),
+    route(Operation::UpdateSession, MethodFilter::PUT, "/3ds/sessions/{id}", may(Permission::SessionCreate), (Question, threeds::update)),
+    route(Operation::AuthenticateSession, MethodFilter::POST, "/3ds/sessions/{id}/authenticate", may(Permission::SessionAuthenticate), (Json, threeds::authenticate)),
+    route(Operation::GetChallengeResult, MethodFilter::GET, "/3ds/sessions/{id}/challenge-result", may(Permission::SessionAuthenticate), (None, threeds::challenge_result)),
+
     route(Operation::ListLogs, MethodFilter::GET, "/logs", may(Permission::LogRead), (None, logs::list)),
     route(Operation::ListLogEntityTypes, MethodFilter::GET, "/logs/entity-types", may(Permission::LogRead), (None, logs::entity_types)),
 
@@ -180,7 +191,7 @@ const fn route(
     Route { operation, method, path, needs, body, ids: names(path), handler }
 }
 
-const fn names(path: &str) -> usize {
+pub(crate) const fn names(path: &str) -> usize {
     let mut count = 0_usize;
     let mut rest = path.as_bytes();
     while let [first, tail @ ..] = rest {
@@ -202,6 +213,14 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
             async move { pipeline::run_keyless(app, row, request).await }
         };
         router = router.route(row.path, get(handler));
+    }
+    for row in outside::OUTSIDE {
+        let app = Arc::clone(app);
+        let handler = move |request: Request| {
+            let app = Arc::clone(&app);
+            async move { outside::run(&app, row, request).await }
+        };
+        router = router.route(row.path, post(handler));
     }
     for row in ROUTES {
         let app = Arc::clone(app);

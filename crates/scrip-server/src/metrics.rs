@@ -79,6 +79,8 @@ labels! {
         VerificationCodes "verification_codes",
         Answers "answers",
         AccessSessions "access_sessions",
+        Sessions "sessions",
+        SessionEvents "session_events",
         DeletedTenants "deleted_tenants",
         Records "records",
         Usage "usage",

@@ -5,6 +5,7 @@
 //! its route says the rest: who may, what kind of body, which idempotency.
 
 mod operations;
+mod outside;
 mod page;
 mod problems;
 
@@ -20,6 +21,7 @@ use crate::{
         deprecation::{self, Deprecated},
         keyless::{Counted, KEYLESS, Keyless},
         method_name,
+        outside::OUTSIDE,
     },
     openapi::operations::describe,
     wire::{
@@ -75,6 +77,10 @@ fn build() -> Value {
     for row in KEYLESS {
         put(row.path, "GET", keyless(row));
     }
+    for row in OUTSIDE {
+        let Some(described) = describe(row.operation) else { continue };
+        put(row.path, "POST", outside::described(row, &described));
+    }
     let tag = |it: Tag| {
         let (name, description) = it.texts();
         json!({"name": name, "description": description})
@@ -119,6 +125,7 @@ fn schemas() -> Map<String, Value> {
         wire::application::described::components(),
         wire::access::described::components(),
         wire::session::described::components(),
+        wire::threeds::described::components(),
         wire::tenant::described::components(),
         wire::log::described::components(),
         wire::usage::described::components(),

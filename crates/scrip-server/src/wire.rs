@@ -16,6 +16,7 @@ pub(crate) mod schema;
 pub(crate) mod search;
 pub(crate) mod session;
 pub(crate) mod tenant;
+pub(crate) mod threeds;
 pub(crate) mod token;
 pub(crate) mod token_intent;
 pub(crate) mod tokenize;

@@ -6,8 +6,10 @@ mod intents;
 mod listing;
 mod logs;
 mod policy;
+mod sessions;
 mod status;
 mod sweep;
+mod tokens;
 mod usage;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,9 +30,8 @@ use scrip_core::{
     measure::StoreMeasures,
     policy::{PolicyRecords, Signed},
     store::{
-        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, Deduplicate, DeleteToken,
-        KnownTime, Store, StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
-        TokenRecord,
+        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, KnownTime,
+        Store, StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
     },
     threeds::{EventRecord, SessionRecord, SessionWrite},
     time::{Month, Timestamp},
@@ -58,7 +59,11 @@ struct State {
     audit: Chains,
     access: Chains,
     directory: DirectoryRecords,
-    sessions: Vec<Signed<AccessSessionRecord>>,
+    access_sessions: Vec<Signed<AccessSessionRecord>>,
+    sessions: Vec<SessionRecord>,
+    /// Each with its number, of which none is given twice.
+    events: Vec<(i64, EventRecord)>,
+    last_event: i64,
     deleted_tenants: Vec<TenantId>,
     known_time: Option<KnownTime>,
     counted: Counted,
@@ -74,75 +79,6 @@ struct Row {
 impl Row {
     fn age(&self) -> (Timestamp, i64) {
         (self.token.record.created_at, self.number)
-    }
-}
-
-impl State {
-    fn live(&self, tenant: TenantId, id: &TokenId, now: Timestamp) -> Option<usize> {
-        let is = |it: &Row| it.tenant == tenant && it.token.record.id == *id;
-        self.tokens.iter().position(|it| is(it) && it.token.record.is_live(now))
-    }
-
-    fn duplicate(
-        &self,
-        tenant: TenantId,
-        token: &TokenRecord,
-        deduplicate: Deduplicate,
-        (own_id, now): (Option<&TokenId>, Timestamp),
-    ) -> Option<StoredToken> {
-        if deduplicate == Deduplicate::No || token.fingerprint.is_none() {
-            return None;
-        }
-        let same = |it: &&Row| {
-            let record = &it.token.record;
-            it.tenant == tenant
-                && record.token_type == token.token_type
-                && record.fingerprint == token.fingerprint
-                && record.containers.set_text() == token.containers.set_text()
-                && Some(&record.id) != own_id
-                && record.is_live(now)
-        };
-        let oldest = self.tokens.iter().filter(same).min_by_key(|it| it.age());
-        oldest.map(|it| it.token.clone())
-    }
-
-    fn remove(&mut self, at: usize) {
-        let row = self.tokens.remove(at);
-        for answer in self.answers.iter_mut().filter(|it| it.tenant == row.tenant) {
-            let gone = |it: &TokenId| *it == row.token.record.id;
-            let mut tokens = answer.tokens.iter();
-            answer.record.parts.retain(|_| !tokens.next().is_some_and(gone));
-            answer.tokens.retain(|it| !gone(it));
-        }
-    }
-
-    /// A request that began before its tenant was deleted must not write after.
-    fn check_tenant(&self, tenant: TenantId) -> Result<(), StoreError> {
-        if self.directory.tenants.iter().any(|it| it.tenant.record.id == tenant) {
-            return Ok(());
-        }
-        Err(StoreError::Unavailable("the tenant was deleted meanwhile".into()))
-    }
-
-    fn delete(&mut self, tenant: TenantId, delete: &DeleteToken) -> Changed {
-        let at = self.live(tenant, &delete.id, delete.audit.at);
-        let same = |it: &usize| {
-            self.tokens.get(*it).is_some_and(|it| it.token.record.revision == delete.revision)
-        };
-        let Some(at) = at.filter(same) else { return Changed::Stale };
-        self.remove(at);
-        self.record(tenant, &delete.audit, delete.id.as_str(), "deleted");
-        Changed::Done
-    }
-
-    fn beside(
-        &mut self,
-        tenant: TenantId,
-        written: Beside,
-        outcome: &'static str,
-    ) -> Result<(), StoreError> {
-        self.record(tenant, &written.audit, &written.entity, outcome);
-        self.remember(tenant, written.answer, &[])
     }
 }
 
@@ -327,12 +263,15 @@ impl Store for MemoryStore {
 
     fn purge_tenants(&self, _now: Timestamp) -> StoreFuture<'_, usize> {
         self.with(|it| {
-            let had = it.tokens.len();
+            let rows = |it: &State| it.tokens.len() + it.sessions.len() + it.events.len();
+            let had = rows(it);
             let deleted = &it.deleted_tenants;
             it.tokens.retain(|it| !deleted.contains(&it.tenant));
             it.intents.retain(|(tenant, _)| !deleted.contains(tenant));
+            it.sessions.retain(|it| !deleted.contains(&it.tenant));
+            it.events.retain(|(_, it)| !deleted.contains(&it.tenant));
             it.counted.forget(deleted);
-            had - it.tokens.len()
+            had - rows(it)
         })
     }
 
@@ -344,7 +283,7 @@ impl Store for MemoryStore {
     ) -> StoreFuture<'_, ()> {
         self.attempt(move |it| {
             it.beside(mandate.tenant().id, written, "done")?;
-            it.sessions.push(session);
+            it.access_sessions.push(session);
             Ok(())
         })
     }
@@ -353,7 +292,7 @@ impl Store for MemoryStore {
         &self,
         id: AccessSessionId,
     ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>> {
-        self.with(move |it| it.sessions.iter().find(|it| it.record.id == id).cloned())
+        self.with(move |it| it.access_sessions.iter().find(|it| it.record.id == id).cloned())
     }
 
     fn find_access_session_by_nonce<'a>(
@@ -366,7 +305,7 @@ impl Store for MemoryStore {
             let is = |it: &&Signed<AccessSessionRecord>| {
                 it.record.nonce == nonce && it.record.tenant == tenant
             };
-            it.sessions.iter().find(is).cloned()
+            it.access_sessions.iter().find(is).cloned()
         })
     }
 
@@ -383,7 +322,9 @@ impl Store for MemoryStore {
                     && it.record.tenant == tenant
                     && it.record.authorized.is_none()
             };
-            let Some(found) = it.sessions.iter_mut().find(is) else { return Ok(Changed::Stale) };
+            let Some(found) = it.access_sessions.iter_mut().find(is) else {
+                return Ok(Changed::Stale);
+            };
             *found = session;
             it.beside(tenant, written, "done")?;
             Ok(Changed::Done)
@@ -392,47 +333,54 @@ impl Store for MemoryStore {
 
     fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
         self.with(move |it| {
-            let had = it.sessions.len();
-            it.sessions.retain(|it| it.record.expires_at > before);
-            had - it.sessions.len()
+            let had = it.access_sessions.len();
+            it.access_sessions.retain(|it| it.record.expires_at > before);
+            had - it.access_sessions.len()
         })
     }
 
-    fn insert_session(&self, _: Inquiry, _: SessionWrite) -> StoreFuture<'_, ()> {
-        not_yet()
+    fn insert_session(&self, inquiry: Inquiry, write: SessionWrite) -> StoreFuture<'_, ()> {
+        self.attempt(move |it| it.insert_session(inquiry.tenant().id, write))
     }
 
     fn find_session(
         &self,
-        _: Inquiry,
-        _: SessionId,
-        _: Timestamp,
+        inquiry: Inquiry,
+        id: SessionId,
+        now: Timestamp,
     ) -> StoreFuture<'_, Option<SessionRecord>> {
-        not_yet()
+        self.with(move |it| {
+            let found = it.find_session(id, now);
+            found.filter(|it| it.tenant == inquiry.tenant().id)
+        })
     }
 
     fn find_notified_session(
         &self,
-        _: SessionId,
-        _: Timestamp,
+        id: SessionId,
+        now: Timestamp,
     ) -> StoreFuture<'_, Option<SessionRecord>> {
-        not_yet()
+        self.with(move |it| it.find_session(id, now))
     }
 
-    fn update_session(&self, _: SessionWrite) -> StoreFuture<'_, Changed> {
-        not_yet()
+    fn update_session(&self, write: SessionWrite) -> StoreFuture<'_, Changed> {
+        self.attempt(move |it| it.update_session(write))
     }
 
-    fn sweep_sessions(&self, _: Timestamp, _: AuditRecord) -> StoreFuture<'_, usize> {
-        not_yet()
+    fn sweep_sessions(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        self.with(move |it| it.sweep_sessions(ended, &audit))
     }
 
-    fn list_events(&self, _: i64, _: usize) -> StoreFuture<'_, Vec<(i64, EventRecord)>> {
-        not_yet()
+    fn list_events(
+        &self,
+        after: i64,
+        events_max: usize,
+    ) -> StoreFuture<'_, Vec<(i64, EventRecord)>> {
+        self.with(move |it| it.list_events(after, events_max))
     }
 
-    fn forget_events(&self, _: Timestamp) -> StoreFuture<'_, usize> {
-        not_yet()
+    fn forget_events(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+        self.with(move |it| it.forget_events(before))
     }
 
     fn record_access(&self, access: Access) -> StoreFuture<'_, ()> {
@@ -498,8 +446,4 @@ impl Store for MemoryStore {
     fn check_ready(&self) -> StoreFuture<'_, ()> {
         self.with(|_| ())
     }
-}
-
-fn not_yet<'a, T: Send + 'a>() -> StoreFuture<'a, T> {
-    Box::pin(std::future::ready(Err(StoreError::Corrupt("not there yet"))))
 }

@@ -1,6 +1,7 @@
 //! The embedded engine: one SQLite file, one writer, readers beside it.
 
 mod access;
+mod access_sessions;
 mod answers;
 mod audit;
 pub mod backup;
@@ -8,10 +9,12 @@ mod batch;
 mod checkpoint;
 mod connection;
 mod directory;
+mod events;
 mod filed;
 mod intents;
 mod listing;
 mod measures;
+mod opening;
 mod policy;
 mod readers;
 mod row;
@@ -26,19 +29,11 @@ mod usage;
 mod walk;
 mod writer;
 
-use std::{
-    fs::File,
-    path::{Path, PathBuf},
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{fs::File, path::PathBuf, sync::atomic::Ordering};
 
 use crate::{
     claims::Claims,
-    sqlite::{
-        access::AccessLog, checkpoint::Checkpointer, connection::Kind, readers::Readers,
-        writer::Writer,
-    },
+    sqlite::{access::AccessLog, checkpoint::Checkpointer, readers::Readers, writer::Writer},
 };
 use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord},
@@ -60,7 +55,7 @@ use scrip_core::{
         Store, StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
     },
     threeds::{EventRecord, SessionRecord, SessionWrite},
-    time::{Month, Ticks, Timestamp},
+    time::{Month, Timestamp},
     token_intent::StoredTokenIntent,
     usage::Usage,
 };
@@ -86,71 +81,6 @@ pub struct SqliteStore {
     claims: Claims,
     path: PathBuf,
     _lock: Option<File>,
-}
-
-/// Where nobody asks how long commits take: they take no time.
-const UNTIMED: Ticks = || Duration::ZERO;
-
-/// An operator's command holds the lock only to begin; a server waits for that long.
-const SERVER_PATIENCE: Duration = Duration::from_secs(3);
-
-impl SqliteStore {
-    /// Opens or creates the file, and brings its schema up to date.
-    ///
-    /// # Errors
-    /// The file cannot be used, is open elsewhere, or was written by a newer version.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
-        Self::open_with(path, Pages::Mapped, UNTIMED)
-    }
-
-    /// The same, with a choice of how pages are read, and a clock by which commits are timed.
-    ///
-    /// # Errors
-    /// As [`SqliteStore::open`].
-    pub fn open_with(path: &Path, pages: Pages, ticks: Ticks) -> Result<Self, StoreError> {
-        let lock = connection::lock(path, SERVER_PATIENCE)?;
-        let busy =
-            || StoreError::Unavailable("another process has this data directory open".into());
-        let lock = lock.ok_or_else(busy)?;
-        let mut store = Self::start(path, (pages, ticks), connection::open_writer)?;
-        store.access.keep_short(&access::path_of(path))?;
-        let progress = Arc::clone(&store.writer.progress);
-        store._checkpointer = Some(Checkpointer::start(path, progress)?);
-        store._lock = Some(lock);
-        Ok(store)
-    }
-
-    /// For an operator's command, beside a running server or without one. The engine's own locks
-    /// keep the two apart for each transaction.
-    ///
-    /// # Errors
-    /// As for [`SqliteStore::open`].
-    pub fn open_beside(path: &Path) -> Result<Self, StoreError> {
-        match connection::lock(path, Duration::ZERO)? {
-            // Nobody is there, so the schema is ours to bring up to date; and then the lock is
-            // free again for a server to start.
-            Some(_lock) => Self::start(path, (Pages::Mapped, UNTIMED), connection::open_writer),
-            None => Self::start(path, (Pages::Mapped, UNTIMED), connection::open_writer_beside),
-        }
-    }
-
-    fn start(
-        path: &Path,
-        (pages, ticks): (Pages, Ticks),
-        open: fn(&Path, Kind) -> Result<rusqlite::Connection, StoreError>,
-    ) -> Result<Self, StoreError> {
-        let writer = Writer::start(open(path, Kind::Vault)?, ticks)?;
-        let access = access::path_of(path);
-        Ok(Self {
-            _checkpointer: None,
-            access: AccessLog::start(&access, (pages, ticks), open(&access, Kind::Access)?)?,
-            readers: Readers::new(path, pages)?,
-            writer,
-            claims: Claims::default(),
-            path: path.to_owned(),
-            _lock: None,
-        })
-    }
 }
 
 impl SqliteStore {
@@ -341,7 +271,8 @@ impl Store for SqliteStore {
         written: Beside,
     ) -> StoreFuture<'_, ()> {
         let tenant = mandate.tenant().id;
-        let insert = move |it: &_| sessions::insert_access_session(it, tenant, &session, &written);
+        let insert =
+            move |it: &_| access_sessions::insert_access_session(it, tenant, &session, &written);
         Box::pin(self.writer.write(insert))
     }
 
@@ -349,7 +280,9 @@ impl Store for SqliteStore {
         &self,
         id: AccessSessionId,
     ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>> {
-        Box::pin(async move { self.readers.read(|it| sessions::find_access_session(it, id)) })
+        Box::pin(
+            async move { self.readers.read(|it| access_sessions::find_access_session(it, id)) },
+        )
     }
 
     fn find_access_session_by_nonce<'a>(
@@ -359,7 +292,7 @@ impl Store for SqliteStore {
     ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>> {
         let tenant = mandate.tenant().id;
         Box::pin(async move {
-            self.readers.read(|it| sessions::find_access_session_by_nonce(it, tenant, nonce))
+            self.readers.read(|it| access_sessions::find_access_session_by_nonce(it, tenant, nonce))
         })
     }
 
@@ -370,49 +303,58 @@ impl Store for SqliteStore {
         written: Beside,
     ) -> StoreFuture<'_, Changed> {
         let tenant = mandate.tenant().id;
-        let work = move |it: &_| sessions::authorize_access_session(it, tenant, &session, &written);
+        let work =
+            move |it: &_| access_sessions::authorize_access_session(it, tenant, &session, &written);
         Box::pin(self.writer.write(work))
     }
 
     fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(self.writer.write(move |it| sessions::forget_access_sessions(it, before)))
+        Box::pin(self.writer.write(move |it| access_sessions::forget_access_sessions(it, before)))
     }
 
-    fn insert_session(&self, _: Inquiry, _: SessionWrite) -> StoreFuture<'_, ()> {
-        not_yet()
+    fn insert_session(&self, inquiry: Inquiry, write: SessionWrite) -> StoreFuture<'_, ()> {
+        let tenant = inquiry.tenant().id;
+        Box::pin(self.writer.write(move |it| sessions::insert_session(it, tenant, &write)))
     }
 
     fn find_session(
         &self,
-        _: Inquiry,
-        _: SessionId,
-        _: Timestamp,
+        inquiry: Inquiry,
+        id: SessionId,
+        now: Timestamp,
     ) -> StoreFuture<'_, Option<SessionRecord>> {
-        not_yet()
+        let tenant = inquiry.tenant().id;
+        Box::pin(async move { self.readers.read(|it| sessions::find_session(it, tenant, id, now)) })
     }
 
     fn find_notified_session(
         &self,
-        _: SessionId,
-        _: Timestamp,
+        id: SessionId,
+        now: Timestamp,
     ) -> StoreFuture<'_, Option<SessionRecord>> {
-        not_yet()
+        Box::pin(
+            async move { self.readers.read(|it| sessions::find_notified_session(it, id, now)) },
+        )
     }
 
-    fn update_session(&self, _: SessionWrite) -> StoreFuture<'_, Changed> {
-        not_yet()
+    fn update_session(&self, write: SessionWrite) -> StoreFuture<'_, Changed> {
+        Box::pin(self.writer.write(move |it| sessions::update_session(it, &write)))
     }
 
-    fn sweep_sessions(&self, _: Timestamp, _: AuditRecord) -> StoreFuture<'_, usize> {
-        not_yet()
+    fn sweep_sessions(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        Box::pin(self.writer.write(move |it| sweep::sweep_sessions(it, ended, &audit)))
     }
 
-    fn list_events(&self, _: i64, _: usize) -> StoreFuture<'_, Vec<(i64, EventRecord)>> {
-        not_yet()
+    fn list_events(
+        &self,
+        after: i64,
+        events_max: usize,
+    ) -> StoreFuture<'_, Vec<(i64, EventRecord)>> {
+        Box::pin(async move { self.readers.read(|it| events::list_events(it, after, events_max)) })
     }
 
-    fn forget_events(&self, _: Timestamp) -> StoreFuture<'_, usize> {
-        not_yet()
+    fn forget_events(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(self.writer.write(move |it| events::forget_events(it, before)))
     }
 
     fn record_access(&self, access: Access) -> StoreFuture<'_, ()> {
@@ -501,8 +443,4 @@ impl Store for SqliteStore {
             self.readers.read(|it| it.query_row("SELECT 1", [], |_| Ok(())).map_err(fault))
         })
     }
-}
-
-fn not_yet<'a, T: Send + 'a>() -> StoreFuture<'a, T> {
-    Box::pin(std::future::ready(Err(StoreError::Corrupt("not there yet"))))
 }

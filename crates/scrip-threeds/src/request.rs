@@ -7,11 +7,13 @@ mod areq;
 mod compose;
 mod elements;
 mod parts;
+mod read;
 mod rules;
 
 pub use areq::{Card, Question, Server, Subject, make_areq};
 pub use compose::{Strictness, completed};
 pub use parts::*;
+pub use read::{Part, Reader, Shape};
 pub use rules::{Rule, Situation, Violation, violations};
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use hyper::{
     HeaderMap, Method, Uri,
-    header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue},
+    header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue},
     http::{Extensions, request::Parts},
 };
 use scrip_core::{
@@ -40,7 +40,7 @@ use tracing::Instrument;
 use crate::{
     app::{App, SMALL_BODY_BYTES},
     http::{
-        BodyKind, Route,
+        self, BodyKind, Route,
         authenticate::{authenticate, single},
         cors, deprecation,
         idempotency::{self, Next},
@@ -48,9 +48,9 @@ use crate::{
         problem::Problem,
         throttle,
         trace::{self, TraceId},
+        watch::Watch,
     },
     metrics::{Metrics, access},
-    telemetry::span,
 };
 
 /// Who is at the other end, as far as proxies that we trust can tell.
@@ -66,6 +66,8 @@ pub(crate) struct Asked {
     pub(crate) id: String,
     pub(crate) inner_id: String,
     pub(crate) query: Option<String>,
+    /// What the client says it reads.
+    pub(crate) accept: Option<HeaderValue>,
     pub(crate) body: Bytes,
     pub(crate) claim: Option<Claim>,
 }
@@ -178,7 +180,7 @@ pub(crate) async fn run_keyless(
     }
 }
 
-fn client(extensions: &Extensions) -> IpAddr {
+pub(super) fn client(extensions: &Extensions) -> IpAddr {
     let client: Option<&Client> = extensions.get();
     client.map_or(Ipv4Addr::UNSPECIFIED.into(), |it| it.0)
 }
@@ -186,27 +188,17 @@ fn client(extensions: &Extensions) -> IpAddr {
 /// One request at one route.
 pub(crate) async fn run(app: &Arc<App>, route: &'static Route, request: Request) -> Response {
     let trace = trace::of(&request);
-    let begun = (app.ticks)();
     let (mut head, mut body) = request.into_parts();
-    let span = span::of_request(route, &trace, &head.headers);
-    let handling = handle(app, route, (&mut head, &mut body), &trace).instrument(span.clone());
-    // Here and not further out, so that it is counted as what it was.
-    let answered = AssertUnwindSafe(handling).catch_unwind().await.unwrap_or_else(|_| {
-        app.metrics.panics.one();
-        Err(Error::Internal("a handler panicked".into()).into())
-    });
-    if let Err(problem) = &answered
-        && !body.is_end_stream()
-    {
+    let named = (http::method_name(route.method), route.path);
+    let watch = Watch::begin(app, route.operation, named, (&trace, &head.headers));
+    let handling = handle(app, route, (&mut head, &mut body), &trace);
+    let answered = watch.over(app, handling).await;
+    if let Err(problem) = &answered {
         discard(&mut body, problem).await;
     }
     let mut response = answered.unwrap_or_else(|problem| problem.response(&trace));
     deprecation::mark(route.operation, head.uri.path(), response.headers_mut());
-    let (operation, status) = (route.operation.as_str(), response.status().as_u16());
-    let took = (app.ticks)().saturating_sub(begun);
-    app.metrics.answered(route.operation, status, took);
-    span::answered(&span, status);
-    tracing::debug!(trace = &*trace.0, operation, status, took_us = took.as_micros(), "answered");
+    watch.end(app, &trace, response.status().as_u16());
     response
 }
 
@@ -242,7 +234,7 @@ async fn record_refused(
     (caller, problem): (&Caller, &Problem),
 ) {
     let Some(outcome) = problem.recorded() else { return };
-    let (id, inner_id) = path_ids(route, head).await;
+    let (id, inner_id) = path_ids(route.ids, head).await;
     // The first id of a key's path is its application's.
     let of_key = route.operation.entity_type() == Some(EntityType::ApiKey);
     let entity = if of_key { &inner_id } else { &id };
@@ -262,7 +254,7 @@ async fn let_in(
 ) -> Result<Response, Problem> {
     caller.meets(route.needs)?;
     deprecation::admit(route.operation, &app.switched_off)?;
-    check_content_type(route.body, &head.headers)?;
+    check_content_type(route.body.content_type(), &head.headers)?;
     let claim = match route.body {
         BodyKind::None | BodyKind::Question => None,
         BodyKind::Unread | BodyKind::Json | BodyKind::MergePatch => {
@@ -272,11 +264,13 @@ async fn let_in(
             }
         }
     };
-    let (id, inner_id) = path_ids(route, head).await;
+    let (id, inner_id) = path_ids(route.ids, head).await;
     // Held until the request is answered: what a body becomes takes room too.
     let _room = match route.body {
         BodyKind::None | BodyKind::Unread => None,
-        BodyKind::Json | BodyKind::Question | BodyKind::MergePatch => room(app, body)?,
+        BodyKind::Json | BodyKind::Question | BodyKind::MergePatch => {
+            room(app, body, app.limits.body_bytes_max)?
+        }
     };
     let body = match route.body {
         BodyKind::None | BodyKind::Unread => Bytes::new(),
@@ -290,7 +284,9 @@ async fn let_in(
     let claimed = claim.is_some();
     let needs = route.needs;
     let query = head.uri.query().map(str::to_owned);
-    let asked = Asked { app: Arc::clone(app), caller, needs, id, inner_id, query, body, claim };
+    let accept = head.headers.get(ACCEPT).cloned();
+    let asked =
+        Asked { app: Arc::clone(app), caller, needs, id, inner_id, query, accept, body, claim };
     let handling = (route.handler)(asked);
     if !claimed {
         return handling.await;
@@ -320,8 +316,8 @@ async fn still(
     Ok(authenticate(app, headers, caller.origin().clone()).await?.caller)
 }
 
-async fn path_ids(route: &Route, head: &mut Parts) -> (String, String) {
-    match route.ids {
+pub(super) async fn path_ids(count: usize, head: &mut Parts) -> (String, String) {
+    match count {
         0 => (String::new(), String::new()),
         1 => {
             let id = head.extract::<Path<String>>().await;
@@ -333,8 +329,11 @@ async fn path_ids(route: &Route, head: &mut Parts) -> (String, String) {
     }
 }
 
-fn check_content_type(body: BodyKind, headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(wanted) = body.content_type() else { return Ok(()) };
+pub(super) fn check_content_type(
+    wanted: Option<&'static str>,
+    headers: &HeaderMap,
+) -> Result<(), Problem> {
+    let Some(wanted) = wanted else { return Ok(()) };
     let given = single(headers, CONTENT_TYPE.as_str(), "Content-Type")?;
     let given = given.and_then(|it| it.to_str().ok()).and_then(|it| it.split(';').next());
     if given.is_some_and(|it| it.trim().eq_ignore_ascii_case(wanted)) {
@@ -344,9 +343,13 @@ fn check_content_type(body: BodyKind, headers: &HeaderMap) -> Result<(), Problem
 }
 
 /// Room for a large body, or for one that does not say how large it is.
-fn room<'a>(app: &'a App, body: &Body) -> Result<Option<SemaphorePermit<'a>>, Problem> {
+pub(super) fn room<'a>(
+    app: &'a App,
+    body: &Body,
+    bytes_max: usize,
+) -> Result<Option<SemaphorePermit<'a>>, Problem> {
     let bytes = body.size_hint().exact().and_then(|it| usize::try_from(it).ok());
-    let bytes = bytes.unwrap_or(app.limits.body_bytes_max).min(app.limits.body_bytes_max);
+    let bytes = bytes.unwrap_or(bytes_max).min(bytes_max);
     if bytes <= SMALL_BODY_BYTES {
         return Ok(None);
     }
@@ -355,7 +358,7 @@ fn room<'a>(app: &'a App, body: &Body) -> Result<Option<SemaphorePermit<'a>>, Pr
     Ok(Some(app.body_room.try_acquire_many(kib).map_err(full)?))
 }
 
-async fn read_body(body: &mut Body, bytes_max: usize) -> Result<Bytes, Problem> {
+pub(super) async fn read_body(body: &mut Body, bytes_max: usize) -> Result<Bytes, Problem> {
     if body.size_hint().lower() > u64::try_from(bytes_max).unwrap_or(u64::MAX) {
         return Err(Problem::TooLarge);
     }
@@ -389,7 +392,10 @@ const DISCARD_THROTTLED_DEADLINE: Duration = Duration::from_millis(500);
 
 /// Reads what is left and keeps nothing of it, up to a bound: a client that is still writing would
 /// meet a closed connection, not the answer.
-async fn discard(body: &mut Body, problem: &Problem) {
+pub(super) async fn discard(body: &mut Body, problem: &Problem) {
+    if body.is_end_stream() {
+        return;
+    }
     let (deadline, bytes_max) = match problem {
         Problem::BodyTimeout => return,
         Problem::Failed(Error::TooMany(_)) => {

@@ -7,7 +7,10 @@ use hyper::{
     StatusCode,
     header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER},
 };
-use scrip_core::error::{Error, Excess, FieldError};
+use scrip_core::{
+    error::{Error, Excess, FieldError},
+    threeds::{FailureReason, ServiceFailure},
+};
 use serde::Serialize;
 
 use crate::http::{deprecation::Deprecated, trace::TraceId};
@@ -53,7 +56,29 @@ struct Body9457<'a> {
     instance: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     errors: Option<BTreeMap<&'a str, Vec<&'a str>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ServiceBody<'a>>,
 }
+
+/// Who failed, beside the problem and not around it: clients look for both at the top.
+#[derive(Serialize)]
+struct ServiceBody<'a> {
+    /// In the words of HTTP, as text.
+    service_status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<String>,
+    error_source: &'static str,
+    message: &'static str,
+    detail: &'a str,
+}
+
+const SERVICE_TITLE: &str = "3DS Service Error";
+
+/// By these very words a browser's SDK knows that the card is the reason.
+const NOT_SUPPORTED: (&str, &str) = (
+    "The card was not supported by any card schemes",
+    "Cardholder Account Number is not in a range belonging to Issuer.",
+);
 
 impl Problem {
     pub(crate) fn status(&self) -> StatusCode {
@@ -155,23 +180,40 @@ impl Problem {
         }
     }
 
-    /// The answer, and the one log line of what was our fault.
+    fn service(&self) -> Option<&ServiceFailure> {
+        if let Self::Failed(Error::Service(failure)) = self { Some(failure) } else { None }
+    }
+
+    fn title(&self, status: StatusCode) -> &'static str {
+        let of_status = status.canonical_reason().unwrap_or("Error");
+        self.service().map_or(of_status, |_| SERVICE_TITLE)
+    }
+
+    fn errors(&self) -> Option<BTreeMap<&str, Vec<&str>>> {
+        if let Self::Failed(Error::Invalid(errors)) = self {
+            return Some(by_field(errors));
+        }
+        let failure = self.service().filter(|it| it.reason == FailureReason::CardNotSupported);
+        failure.map(|_| BTreeMap::from([(NOT_SUPPORTED.0, vec![NOT_SUPPORTED.1])]))
+    }
+
+    /// The answer, and the one log line of what was our fault, or that of a service.
     pub(crate) fn response(&self, trace: &TraceId) -> Response {
         let status = self.status();
         if let Self::Failed(Error::Unavailable(cause) | Error::Internal(cause)) = self {
             tracing::error!(trace = &*trace.0, status = status.as_u16(), %cause, "failed");
         }
+        if let Some(ServiceFailure { reason, service_status, detail, .. }) = self.service() {
+            tracing::warn!(trace = &*trace.0, ?reason, service_status, detail, "3-D Secure failed");
+        }
         let body = Body9457 {
             r#type: "about:blank",
-            title: status.canonical_reason().unwrap_or("Error"),
+            title: self.title(status),
             status: status.as_u16(),
             detail: self.detail(),
             instance: &trace.0,
-            errors: if let Self::Failed(Error::Invalid(errors)) = self {
-                Some(by_field(errors))
-            } else {
-                None
-            },
+            errors: self.errors(),
+            error: self.service().map(service),
         };
         let body = serde_json::to_string(&body).unwrap_or_default();
         let mut response = Response::new(Body::from(body));
@@ -185,6 +227,16 @@ impl Problem {
             headers.extend(rate_limit(excess));
         }
         response
+    }
+}
+
+fn service(failure: &ServiceFailure) -> ServiceBody<'_> {
+    ServiceBody {
+        service_status: failure.service_status.to_string(),
+        session_id: failure.session.map(|it| it.to_string()),
+        error_source: failure.source.name(),
+        message: failure.message,
+        detail: &failure.detail,
     }
 }
 

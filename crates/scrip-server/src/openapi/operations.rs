@@ -6,7 +6,7 @@ use crate::wire::{
     application::described as application, connection_formula::described as connection_formula,
     described::Description, detokenize::described as detokenize, list::described as list,
     log::described as log, search::described as search, session::described as session,
-    tenant::described as tenant, token::described as token,
+    tenant::described as tenant, threeds::described as threeds, token::described as token,
     token_intent::described as token_intent, tokenize::described as tokenize,
     usage::described as usage,
 };
@@ -20,14 +20,6 @@ pub(super) fn describe(operation: Operation) -> Option<Description> {
         | Operation::ExpireToken
         | Operation::ExpireTokenIntent
         | Operation::ConvertTokenIntent
-        | Operation::CreateSession
-        | Operation::GetSession
-        | Operation::UpdateSession
-        | Operation::AuthenticateSession
-        | Operation::GetChallengeResult
-        | Operation::NotifyMethod
-        | Operation::NotifyChallenge
-        | Operation::ReceiveResult
         | Operation::ExpireSession
         | Operation::DetokenizeTokenIntent => {
             return None;
@@ -63,6 +55,14 @@ pub(super) fn describe(operation: Operation) -> Option<Description> {
         Operation::ListPermissions => application::permissions(),
         Operation::CreateAccessSession => session::create(),
         Operation::AuthorizeAccessSession => session::authorize(),
+        Operation::CreateSession => threeds::create(),
+        Operation::GetSession => threeds::get(),
+        Operation::UpdateSession => threeds::update(),
+        Operation::AuthenticateSession => threeds::authenticate(),
+        Operation::GetChallengeResult => threeds::challenge_result(),
+        Operation::NotifyMethod => threeds::notify_method(),
+        Operation::NotifyChallenge => threeds::notify_challenge(),
+        Operation::ReceiveResult => threeds::receive_result(),
         Operation::ListLogs => log::list_all(),
         Operation::ListLogEntityTypes => log::entity_types(),
         Operation::GetTenantUsage => usage::get(),

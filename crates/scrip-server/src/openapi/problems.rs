@@ -1,11 +1,14 @@
 //! Problems, described: which statuses follow from a row, and what they say.
 
 use scrip_core::caller::Needs;
+use scrip_threeds::fault::Component;
 use serde_json::{Map, Value, json};
 
 use crate::{
     http::BodyKind,
-    wire::schema::{Schema, always, answer, list, map, sometimes, text, whole},
+    wire::schema::{
+        Attribute, Schema, always, answer, list, map, one_of, sometimes, text, uuid, whole,
+    },
 };
 
 /// Status, name, and when.
@@ -31,6 +34,11 @@ const PROBLEMS: &[(u16, &str, &str)] = &[
         422,
         "Unprocessable",
         "Understood, and not possible as things are: there is no room for more, or more to look through than is allowed.",
+    ),
+    (
+        424,
+        "FailedDependency",
+        "A directory server, an access control server or the connection to them failed, or no scheme takes the card. After a `service_status` of 502 or 504 a new session is needed.",
     ),
     (
         429,
@@ -72,6 +80,15 @@ pub(super) fn spelled_out(status: u16) -> Value {
     PROBLEMS.iter().find(|it| it.0 == status).map(response).unwrap_or_default()
 }
 
+/// The same for a person: a page with a line of text.
+pub(super) fn as_page(status: u16) -> Value {
+    let mut response = spelled_out(status);
+    if let Some(response) = response.as_object_mut() {
+        response.insert("content".to_owned(), json!({"text/html": {"schema": {"type": "string"}}}));
+    }
+    response
+}
+
 pub(super) fn responses() -> Map<String, Value> {
     // Only what is deprecated is gone, and that spells its answers out.
     let shared = PROBLEMS.iter().filter(|it| it.0 != 410);
@@ -79,7 +96,11 @@ pub(super) fn responses() -> Map<String, Value> {
 }
 
 fn response((status, _, about): &(u16, &str, &str)) -> Value {
-    let schema = if *status == 400 { "InvalidProblem" } else { "Problem" };
+    let schema = match status {
+        400 => "InvalidProblem",
+        424 => "ServiceProblem",
+        _ => "Problem",
+    };
     let schema = json!({"$ref": format!("#/components/schemas/{schema}")});
     let mut headers = json!({"BT-TRACE-ID": {"$ref": "#/components/headers/TraceId"}});
     let sent: &[(&str, &str)] = match status {
@@ -126,9 +147,41 @@ pub(super) fn components() -> Vec<(&'static str, Schema)> {
     if let Some(object) = wrong.as_object_mut() {
         object.insert("errors".to_owned(), json!({"data.number": ["must be 12 to 19 digits"]}));
     }
+    let mut failed = body(424, "3DS Service Error", "The directory server did not answer in time");
+    if let Some(object) = failed.as_object_mut() {
+        object.insert(
+            "error".to_owned(),
+            json!({
+                "service_status": "504", "session_id": "7c5d2b8e-4f10-4c1e-9a57-2e6b8d3f0a94",
+                "error_source": "Directory Server",
+                "message": "The directory server did not answer in time",
+                "detail": "What became of the request is unknown: create a new session",
+            }),
+        );
+        let reason = ["Cardholder Account Number is not in a range belonging to Issuer."];
+        let errors = json!({"The card was not supported by any card schemes": reason});
+        object.insert("errors".to_owned(), errors);
+    }
     let missing = body(404, "Not Found", "there is no such thing in this tenant");
     vec![
         ("Problem", answer(problem()).examples([missing])),
         ("InvalidProblem", invalid.examples([wrong])),
+        ("ServiceProblem", answer(problem().into_iter().chain(service())).examples([failed])),
+    ]
+}
+
+/// Beside the problem: who failed, and how.
+fn service() -> [Attribute; 2] {
+    let error = answer([
+        always("service_status", text().about("The failure in the words of HTTP, such as `504`.")),
+        sometimes("session_id", uuid()),
+        always("error_source", one_of(Component::ALL.iter().map(|it| it.name()))),
+        always("message", text()),
+        always("detail", text()),
+    ]);
+    let errors = map(list(text()).with("minItems", 1));
+    [
+        always("error", error),
+        sometimes("errors", errors.about("There when no scheme takes the card.")),
     ]
 }

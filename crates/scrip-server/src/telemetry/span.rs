@@ -5,26 +5,30 @@ use opentelemetry::{
     Context,
     trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState},
 };
-use scrip_core::measure::SPAN_TARGET;
+use scrip_core::{audit::Operation, measure::SPAN_TARGET};
 use tracing::{Span, field::Empty};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-use crate::http::{self, Route, trace};
+use crate::http::trace;
 
 const PARENT: &str = "traceparent";
 
 /// Costs next to nothing where nobody collects.
-pub(crate) fn of_request(route: &Route, trace: &trace::TraceId, headers: &HeaderMap) -> Span {
+pub(crate) fn of_request(
+    operation: Operation,
+    (method, route): (&'static str, &'static str),
+    (trace, headers): (&trace::TraceId, &HeaderMap),
+) -> Span {
     let span = tracing::info_span!(
         target: SPAN_TARGET,
         "request",
-        otel.name = route.operation.as_str(),
+        otel.name = operation.as_str(),
         otel.kind = "server",
         otel.status_code = Empty,
-        http.request.method = http::method_name(route.method),
-        http.route = route.path,
+        http.request.method = method,
+        http.route = route,
         http.response.status_code = Empty,
-        scrip.operation = route.operation.as_str(),
+        scrip.operation = operation.as_str(),
         scrip.trace_id = &*trace.0,
     );
     if !span.is_disabled()

@@ -27,6 +27,7 @@ pub(crate) enum Tag {
     Applications,
     ApiKeys,
     Sessions,
+    Threeds,
     Tenant,
     Logs,
     Connections,
@@ -34,12 +35,13 @@ pub(crate) enum Tag {
 }
 
 impl Tag {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Tokens,
         Self::TokenIntents,
         Self::Applications,
         Self::ApiKeys,
         Self::Sessions,
+        Self::Threeds,
         Self::Tenant,
         Self::Logs,
         Self::Connections,
@@ -54,6 +56,9 @@ impl Tag {
             Self::Applications => ("Applications", "Who may do what."),
             Self::ApiKeys => ("API keys", "By which an application is known."),
             Self::Sessions => ("Sessions", "Rights lent to a browser for a few minutes."),
+            Self::Threeds => {
+                ("3-D Secure", "Cardholders authenticated by those who issued their cards.")
+            }
             Self::Tenant => ("Tenant", "Whose tokens these are, its settings and quotas."),
             Self::Logs => ("Logs", "What was done, seen and refused, and by whom."),
             Self::Connections => ("Connections", "Which payment processors can be connected."),

@@ -6,6 +6,7 @@ use scrip_core::{
     error::{Error, FieldError},
     plain::Plain,
 };
+use scrip_threeds::request::{Part, Reader};
 use serde_json::{Map, Value};
 
 use crate::http::problem::Problem;
@@ -93,6 +94,33 @@ impl Fields {
             let given = object.into_iter().filter(|(_, value)| !value.is_null());
             given.map(|(name, value)| Some((name, into_text(value)?))).collect()
         })
+    }
+
+    pub(crate) fn object(&mut self, name: &'static str) -> Field<Map<String, Value>> {
+        self.take(name, "must be an object", |value| {
+            if let Value::Object(object) = value { Some(object) } else { None }
+        })
+    }
+
+    /// An attribute whose parts are declared elsewhere, each with its type.
+    pub(crate) fn part<T: Part>(&mut self, name: &'static str) -> Option<T> {
+        let mut reader = Reader::default();
+        let read = reader.attribute(&mut self.object, name);
+        self.note(reader);
+        read
+    }
+
+    /// All attributes that were not taken yet, declared in the same way.
+    pub(crate) fn rest<T: Part>(&mut self) -> Option<T> {
+        let mut reader = Reader::default();
+        let read = T::read(Value::Object(std::mem::take(&mut self.object)), &mut reader);
+        self.note(reader);
+        read
+    }
+
+    fn note(&mut self, reader: Reader) {
+        let found = reader.violations().into_iter();
+        self.errors.extend(found.map(|it| FieldError::new(it.path, it.message)));
     }
 
     /// What a parser makes of a given value; its complaints join the others.

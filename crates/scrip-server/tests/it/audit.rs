@@ -131,7 +131,9 @@ fn every_refusal_of_a_known_caller_leaves_one_record() {
         let named = access.first().is_some_and(|it| !it.entity.is_empty());
         let ids = route.path.matches('{').count();
         let expected = match about {
-            Some(EntityType::Application | EntityType::TokenIntent) => ids == 1,
+            Some(
+                EntityType::Application | EntityType::TokenIntent | EntityType::ThreedsSession,
+            ) => ids == 1,
             Some(EntityType::ApiKey) => ids == 2,
             Some(EntityType::Token | EntityType::Tenant | EntityType::Session) | None => false,
         };

@@ -14,7 +14,7 @@ use scrip_core::{
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::{Directory, DirectoryRecords, SystemKeys},
     error::Error,
-    id::{TenantId, TokenId, TokenIntentId},
+    id::{SessionId, TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     measure::StoreMeasures,
     policy::{PolicyRecords, Signed},
@@ -22,6 +22,7 @@ use scrip_core::{
         AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, KnownTime,
         Outcome, Store, StoreFuture, StoreStatus, StoredToken, TokenBatch, TokenWrite,
     },
+    threeds::{EventRecord, SessionRecord, SessionWrite},
     time::{Month, Timestamp},
     token_intent::StoredTokenIntent,
     usage::Usage,
@@ -321,6 +322,47 @@ impl Store for Faulty {
 
     fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
         self.inner.forget_access_sessions(before)
+    }
+
+    fn insert_session(&self, inquiry: Inquiry, write: SessionWrite) -> StoreFuture<'_, ()> {
+        self.inner.insert_session(inquiry, write)
+    }
+
+    fn find_session(
+        &self,
+        inquiry: Inquiry,
+        id: SessionId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<SessionRecord>> {
+        self.inner.find_session(inquiry, id, now)
+    }
+
+    fn find_notified_session(
+        &self,
+        id: SessionId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<SessionRecord>> {
+        self.inner.find_notified_session(id, now)
+    }
+
+    fn update_session(&self, write: SessionWrite) -> StoreFuture<'_, Changed> {
+        self.inner.update_session(write)
+    }
+
+    fn sweep_sessions(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        self.inner.sweep_sessions(ended, audit)
+    }
+
+    fn list_events(
+        &self,
+        after: i64,
+        events_max: usize,
+    ) -> StoreFuture<'_, Vec<(i64, EventRecord)>> {
+        self.inner.list_events(after, events_max)
+    }
+
+    fn forget_events(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+        self.inner.forget_events(before)
     }
 
     fn find_usage<'a>(&'a self, mandate: &'a Mandate, month: Month) -> StoreFuture<'a, Usage> {

@@ -64,7 +64,7 @@ const PAGE_BYTES: u32 = 4096;
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Statements kept prepared by each connection: more than the engine has.
-const STATEMENTS_MAX: usize = 64;
+const STATEMENTS_MAX: usize = 128;
 
 pub(super) fn open_writer(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
     create_private(path)?;

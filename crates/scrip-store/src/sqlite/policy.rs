@@ -267,7 +267,7 @@ const PURGED_AT_ONCE: i64 = 256;
 /// A request that began before the deletion may still leave a token after it.
 const STRAGGLERS_MS: i64 = 60_000;
 
-const PURGE: [&str; 3] = [
+const PURGE: [&str; 5] = [
     "
 -- purge_tokens
 DELETE FROM tokens WHERE seq IN (
@@ -283,6 +283,16 @@ DELETE FROM filed WHERE (tenant, facet, container, created_at, token) IN (
 -- purge_token_intents
 DELETE FROM token_intents WHERE seq IN (
     SELECT it.seq FROM deleted_tenants JOIN token_intents AS it ON it.tenant = deleted_tenants.id
+    LIMIT ?)",
+    "
+-- purge_sessions
+DELETE FROM sessions WHERE seq IN (
+    SELECT it.seq FROM deleted_tenants JOIN sessions AS it ON it.tenant = deleted_tenants.id
+    LIMIT ?)",
+    "
+-- purge_session_events
+DELETE FROM session_events WHERE seq IN (
+    SELECT it.seq FROM deleted_tenants JOIN session_events AS it ON it.tenant = deleted_tenants.id
     LIMIT ?)",
 ];
 

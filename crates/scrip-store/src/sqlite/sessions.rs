@@ -1,163 +1,133 @@
-//! Access sessions.
+//! 3-D Secure sessions: each function is the work of one transaction.
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, named_params};
 use scrip_core::{
-    access::AccessPolicy,
-    access_session::{AccessSessionId, AccessSessionRecord, Authorized},
-    id::{ApplicationId, TenantId},
-    policy::Signed,
-    store::{Beside, Changed, StoreError},
+    id::{ApplicationId, SessionId, TenantId},
+    store::{Changed, StoreError},
+    threeds::{SessionRecord, SessionWrite},
     time::Timestamp,
 };
-use scrip_seal::Mac;
+use scrip_seal::Sealed;
 
-use crate::sqlite::{answers::insert_beside, directory::text, fault, row::uuid};
-
-const FORGOTTEN_AT_ONCE: i64 = 256;
+use crate::sqlite::{
+    answers::insert_answer,
+    audit::insert_audit,
+    events::insert_events,
+    fault,
+    row::uuid,
+    tokens::{check_tenant, execute},
+};
 
 const INSERT_SESSION: &str = "
--- insert_access_session
-INSERT INTO access_sessions (digest, nonce, tenant, application, created_at, expires_at, mac)
-VALUES (:digest, :nonce, :tenant, :application, :created_at, :expires_at, :mac)";
+-- insert_session
+INSERT INTO sessions (tenant, id, created_by, created_at, ends_at, revision, body)
+VALUES (:tenant, :id, :created_by, :created_at, :ends_at, :revision, :body)";
 
-pub(super) fn insert_access_session(
+pub(super) fn insert_session(
     connection: &Connection,
     tenant: TenantId,
-    session: &Signed<AccessSessionRecord>,
-    written: &Beside,
+    write: &SessionWrite,
 ) -> Result<(), StoreError> {
-    let record = &session.record;
-    connection
-        .prepare_cached(INSERT_SESSION)
-        .and_then(|mut it| {
-            it.execute(named_params! {
-                ":digest": record.id.0,
-                ":nonce": record.nonce,
-                ":tenant": tenant.0.as_bytes(),
-                ":application": record.application.0.as_bytes(),
-                ":created_at": record.created_at.unix_ms,
-                ":expires_at": record.expires_at.unix_ms,
-                ":mac": session.mac.0,
-            })
-        })
-        .map_err(fault)?;
-    insert_beside(connection, tenant, written, "done")
-}
-
-macro_rules! session_columns {
-    () => {
-        "digest, nonce, tenant, application, created_at, expires_at, authorized_by, \
-         authorized_at, access, mac FROM access_sessions"
+    let session = &write.session;
+    if session.tenant != tenant {
+        return Err(StoreError::Corrupt("a session of another tenant"));
+    }
+    check_tenant(connection, tenant)?;
+    let parameters = named_params! {
+        ":tenant": tenant.0.as_bytes(),
+        ":id": session.id.0.as_bytes(),
+        ":created_by": session.created_by.0.as_bytes(),
+        ":created_at": session.created_at.unix_ms,
+        ":ends_at": session.ends_at.map(|it| it.unix_ms),
+        ":revision": session.revision,
+        ":body": session.body.as_bytes(),
     };
+    execute(connection, INSERT_SESSION, parameters)?;
+    insert_with(connection, write)
 }
 
-const FIND_SESSION: &str =
-    concat!("-- find_access_session\nSELECT ", session_columns!(), " WHERE digest = ?1");
-
-pub(super) fn find_access_session(
-    connection: &Connection,
-    id: AccessSessionId,
-) -> Result<Option<Signed<AccessSessionRecord>>, StoreError> {
-    find(connection, FIND_SESSION, [id.0])
+/// What commits with the session's row.
+fn insert_with(connection: &Connection, write: &SessionWrite) -> Result<(), StoreError> {
+    let SessionWrite { session, events, audit, outcome, answer } = write;
+    insert_events(connection, events)?;
+    insert_audit(connection, session.tenant, audit, &session.id.to_string(), outcome)?;
+    match answer {
+        None => Ok(()),
+        Some(answer) => insert_answer(connection, session.tenant, answer, &[]),
+    }
 }
 
-const FIND_BY_NONCE: &str = concat!(
-    "-- find_access_session_by_nonce\nSELECT ",
-    session_columns!(),
-    " WHERE nonce = ?1 AND tenant = ?2"
-);
+const FIND_SESSION: &str = "
+-- find_session
+SELECT tenant, id, created_by, created_at, ends_at, revision, body FROM sessions
+WHERE id = ?1 AND (ends_at IS NULL OR ends_at > ?2) AND tenant = ?3";
 
-pub(super) fn find_access_session_by_nonce(
+pub(super) fn find_session(
     connection: &Connection,
     tenant: TenantId,
-    nonce: [u8; 32],
-) -> Result<Option<Signed<AccessSessionRecord>>, StoreError> {
-    find(connection, FIND_BY_NONCE, (nonce, tenant.0.as_bytes()))
+    id: SessionId,
+    now: Timestamp,
+) -> Result<Option<SessionRecord>, StoreError> {
+    let parameters = (id.0.as_bytes(), now.unix_ms, tenant.0.as_bytes());
+    find(connection, FIND_SESSION, parameters)
+}
+
+const FIND_NOTIFIED_SESSION: &str = "
+-- find_notified_session
+SELECT tenant, id, created_by, created_at, ends_at, revision, body FROM sessions
+WHERE id = ?1 AND (ends_at IS NULL OR ends_at > ?2)";
+
+pub(super) fn find_notified_session(
+    connection: &Connection,
+    id: SessionId,
+    now: Timestamp,
+) -> Result<Option<SessionRecord>, StoreError> {
+    find(connection, FIND_NOTIFIED_SESSION, (id.0.as_bytes(), now.unix_ms))
 }
 
 fn find(
     connection: &Connection,
     sql: &str,
     parameters: impl Params,
-) -> Result<Option<Signed<AccessSessionRecord>>, StoreError> {
+) -> Result<Option<SessionRecord>, StoreError> {
     let mut statement = connection.prepare_cached(sql).map_err(fault)?;
-    let session = statement.query_row(parameters, |row| Ok(session(row)));
-    match session.optional().map_err(fault)? {
-        Some(None) => Err(StoreError::Corrupt("the row of an access session is not one of ours")),
-        found => Ok(found.flatten()),
-    }
+    statement.query_row(parameters, session).optional().map_err(fault)
 }
 
-fn session(row: &Row<'_>) -> Option<Signed<AccessSessionRecord>> {
-    let by: Option<[u8; 16]> = row.get(6).ok()?;
-    let at: Option<i64> = row.get(7).ok()?;
-    let authorized = match (by, at) {
-        (None, None) => None,
-        (Some(by), Some(unix_ms)) => Some(Authorized {
-            by: ApplicationId(uuid(by)),
-            at: Timestamp { unix_ms },
-            access: AccessPolicy::from_text(&text(row, 8)?)?,
-        }),
-        (_, _) => return None,
-    };
-    let record = AccessSessionRecord {
-        id: AccessSessionId(row.get(0).ok()?),
-        nonce: row.get(1).ok()?,
-        tenant: TenantId(uuid(row.get(2).ok()?)),
-        application: ApplicationId(uuid(row.get(3).ok()?)),
-        created_at: Timestamp { unix_ms: row.get(4).ok()? },
-        expires_at: Timestamp { unix_ms: row.get(5).ok()? },
-        authorized,
-    };
-    Some(Signed { record, mac: Mac(row.get(9).ok()?) })
+fn session(row: &Row<'_>) -> rusqlite::Result<SessionRecord> {
+    let ends_at: Option<i64> = row.get(4)?;
+    Ok(SessionRecord {
+        tenant: TenantId(uuid(row.get(0)?)),
+        id: SessionId(uuid(row.get(1)?)),
+        created_by: ApplicationId(uuid(row.get(2)?)),
+        created_at: Timestamp { unix_ms: row.get(3)? },
+        ends_at: ends_at.map(|unix_ms| Timestamp { unix_ms }),
+        revision: row.get(5)?,
+        body: Sealed::from_stored(row.get(6)?),
+    })
 }
 
-const AUTHORIZE_SESSION: &str = "
--- authorize_access_session
-UPDATE access_sessions SET expires_at = :expires_at, authorized_by = :authorized_by,
-    authorized_at = :authorized_at, access = :access, mac = :mac
-WHERE digest = :digest AND tenant = :tenant AND authorized_by IS NULL";
+const UPDATE_SESSION: &str = "
+-- update_session
+UPDATE sessions SET ends_at = :ends_at, revision = :revision, body = :body
+WHERE id = :id AND tenant = :tenant AND revision = :revision - 1";
 
-pub(super) fn authorize_access_session(
+pub(super) fn update_session(
     connection: &Connection,
-    tenant: TenantId,
-    session: &Signed<AccessSessionRecord>,
-    written: &Beside,
+    write: &SessionWrite,
 ) -> Result<Changed, StoreError> {
-    let record = &session.record;
-    let authorized = record.authorized.as_ref();
-    let changed = connection
-        .prepare_cached(AUTHORIZE_SESSION)
-        .and_then(|mut it| {
-            it.execute(named_params! {
-                ":digest": record.id.0,
-                ":tenant": tenant.0.as_bytes(),
-                ":expires_at": record.expires_at.unix_ms,
-                ":authorized_by": authorized.map(|it| *it.by.0.as_bytes()),
-                ":authorized_at": authorized.map(|it| it.at.unix_ms),
-                ":access": authorized.map(|it| it.access.to_text()),
-                ":mac": session.mac.0,
-            })
-        })
-        .map_err(fault)?;
-    if changed == 0 {
+    let session = &write.session;
+    check_tenant(connection, session.tenant)?;
+    let parameters = named_params! {
+        ":id": session.id.0.as_bytes(),
+        ":tenant": session.tenant.0.as_bytes(),
+        ":ends_at": session.ends_at.map(|it| it.unix_ms),
+        ":revision": session.revision,
+        ":body": session.body.as_bytes(),
+    };
+    if execute(connection, UPDATE_SESSION, parameters)? == 0 {
         return Ok(Changed::Stale);
     }
-    insert_beside(connection, tenant, written, "done")?;
+    insert_with(connection, write)?;
     Ok(Changed::Done)
-}
-
-const FORGET_SESSIONS: &str = "
--- forget_access_sessions
-DELETE FROM access_sessions WHERE seq IN (
-    SELECT seq FROM access_sessions WHERE expires_at <= :before LIMIT :at_once
-)";
-
-pub(super) fn forget_access_sessions(
-    connection: &Connection,
-    before: Timestamp,
-) -> Result<usize, StoreError> {
-    let mut statement = connection.prepare_cached(FORGET_SESSIONS).map_err(fault)?;
-    let parameters = named_params! { ":at_once": FORGOTTEN_AT_ONCE, ":before": before.unix_ms };
-    statement.execute(parameters).map_err(fault)
 }

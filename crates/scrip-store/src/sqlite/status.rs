@@ -7,7 +7,7 @@ use scrip_core::store::{StoreError, StoreStatus};
 
 use crate::sqlite::{access::path_of, connection::schema_version, fault};
 
-const COUNTS: [(&str, &str); 9] = [
+const COUNTS: [(&str, &str); 11] = [
     ("tenants", "-- count_tenants\nSELECT count(*) FROM tenants"),
     ("applications", "-- count_applications\nSELECT count(*) FROM applications"),
     ("api_keys", "-- count_api_keys\nSELECT count(*) FROM api_keys"),
@@ -15,6 +15,8 @@ const COUNTS: [(&str, &str); 9] = [
     ("tokens", "-- count_tokens\nSELECT count(*) FROM tokens"),
     ("token_intents", "-- count_token_intents\nSELECT count(*) FROM token_intents"),
     ("verification_codes", "-- count_cvcs\nSELECT count(*) FROM cvcs"),
+    ("sessions", "-- count_sessions\nSELECT count(*) FROM sessions"),
+    ("session_events", "-- count_session_events\nSELECT count(*) FROM session_events"),
     ("remembered_answers", "-- count_answers\nSELECT count(*) FROM answers"),
     ("audit_records", COUNT_RECORDS),
 ];

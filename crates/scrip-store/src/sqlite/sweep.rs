@@ -5,7 +5,7 @@
 use rusqlite::{Connection, Params};
 use scrip_core::{
     audit::{AuditRecord, Operation},
-    id::{TenantId, TokenIntentId},
+    id::{SessionId, TenantId, TokenIntentId},
     store::{StoreError, TokenRecord},
     time::Timestamp,
 };
@@ -155,6 +155,33 @@ pub(super) fn sweep_token_intents(
     sweep(connection, ended, lists, |Expired { seq, id, .. }, tenant| {
         let id = TokenIntentId(uuid(id.as_slice().try_into().unwrap_or_default()));
         execute(connection, DELETE_INTENT, [seq])?;
+        insert_audit(connection, tenant, audit, &id.to_string(), "expired")
+    })
+}
+
+const LIST_ENDED_SESSIONS: &str = "
+-- list_ended_sessions
+SELECT seq, tenant, id FROM sessions WHERE ends_at <= ?1 ORDER BY ends_at LIMIT ?2";
+
+const LIST_ENDED_SESSIONS_BUT: &str = "
+-- list_ended_sessions_but
+SELECT seq, tenant, id FROM sessions
+WHERE ends_at <= ?1 AND instr(?3, hex(tenant)) = 0
+ORDER BY ends_at LIMIT ?2";
+
+const DELETE_SESSION: &str = "
+-- delete_session
+DELETE FROM sessions WHERE seq = ?1";
+
+pub(super) fn sweep_sessions(
+    connection: &Connection,
+    ended: Timestamp,
+    audit: &AuditRecord,
+) -> Result<usize, StoreError> {
+    let lists = (LIST_ENDED_SESSIONS, LIST_ENDED_SESSIONS_BUT);
+    sweep(connection, ended, lists, |Expired { seq, id, .. }, tenant| {
+        let id = SessionId(uuid(id.as_slice().try_into().unwrap_or_default()));
+        execute(connection, DELETE_SESSION, [seq])?;
         insert_audit(connection, tenant, audit, &id.to_string(), "expired")
     })
 }

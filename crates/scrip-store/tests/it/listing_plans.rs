@@ -19,7 +19,8 @@ fn statements() -> Vec<(String, String)> {
     let columns = row.split("() => {").nth(1).unwrap().split('}').next().unwrap();
     let columns: String = columns.split('"').nth(1).unwrap().replace("\\\n", " ");
     let mut found = Vec::new();
-    for file in ["listing.rs", "survey.rs", "tokens.rs", "filed.rs", "sweep.rs"] {
+    let files = ["listing.rs", "survey.rs", "tokens.rs", "filed.rs", "sweep.rs"];
+    for file in files.into_iter().chain(["sessions.rs", "events.rs"]) {
         let source = std::fs::read_to_string(format!("{folder}/{file}")).unwrap();
         for part in source.split("-- ").skip(1) {
             let (name, rest) = part.split_once(['\n', '\\']).unwrap();
@@ -43,8 +44,10 @@ async fn every_statement_uses_an_index_and_none_sorts() {
     let connection = Connection::open(desk.world.file()).unwrap();
     let statements = statements();
     let needed = ["list_entries", "list_newest", "last_container", "find_at", "find_duplicate"];
-    let sweeps = ["list_expired", "find_expired", "sweep_cvcs"];
-    for needed in needed.into_iter().chain(sweeps) {
+    let sweeps = ["list_expired", "find_expired", "sweep_cvcs", "list_ended_sessions"];
+    let sessions = ["find_session", "find_notified_session", "update_session"];
+    let events = ["next_event", "list_events", "forget_events"];
+    for needed in needed.into_iter().chain(sweeps).chain(sessions).chain(events) {
         assert!(statements.iter().any(|(name, _)| name == needed), "{needed} is not found");
     }
     for (name, sql) in statements {

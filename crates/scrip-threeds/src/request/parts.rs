@@ -5,7 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Structures of optional attributes, not to be printed: they tell of people.
+use crate::request::read::{Part, Reader, Shape};
+
+/// Structures of optional attributes, each with its reader; not to be printed: they tell of people.
 macro_rules! parts {
     ($($(#[$meta:meta])* pub struct $Name:ident { $($field:ident: $Type:ty,)* })*) => { $(
         $(#[$meta])*
@@ -19,6 +21,17 @@ macro_rules! parts {
         impl fmt::Debug for $Name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(stringify!($Name))
+            }
+        }
+
+        impl Part for $Name {
+            fn shape() -> Shape {
+                Shape::Object(vec![$((stringify!($field), <$Type>::shape()),)*])
+            }
+
+            fn read(value: Value, reader: &mut Reader) -> Option<Self> {
+                let mut object = reader.object(value)?;
+                Some(Self { $($field: reader.attribute(&mut object, stringify!($field)),)* })
             }
         }
     )* };

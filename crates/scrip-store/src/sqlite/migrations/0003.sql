@@ -207,6 +207,45 @@ CREATE TABLE intent_cvcs (
 
 CREATE INDEX intent_cvcs_by_end ON intent_cvcs (expires_at);
 
+-- 3-D Secure sessions. A directory server that posts a result names no tenant, so ids are of all.
+CREATE TABLE sessions (
+    seq        INTEGER PRIMARY KEY,
+    tenant     BLOB NOT NULL,
+    id         BLOB NOT NULL,
+    created_by BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    ends_at    INTEGER,
+    revision   INTEGER NOT NULL,
+    body       BLOB NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX sessions_by_id ON sessions (id);
+-- Costs nothing for a session that was authenticated, which is kept.
+CREATE INDEX sessions_by_end ON sessions (ends_at) WHERE ends_at IS NOT NULL;
+-- For what a deleted tenant leaves.
+CREATE INDEX sessions_by_tenant ON sessions (tenant);
+
+-- What is to be told of sessions, in the order of commits.
+CREATE TABLE session_events (
+    seq    INTEGER PRIMARY KEY,
+    tenant BLOB NOT NULL,
+    id     BLOB NOT NULL,
+    at     INTEGER NOT NULL,
+    body   BLOB NOT NULL
+) STRICT;
+
+CREATE INDEX session_events_by_time ON session_events (at);
+CREATE INDEX session_events_by_tenant ON session_events (tenant);
+
+-- The number of the last event. Whoever delivers them remembers a number and goes on behind it, so
+-- none may be given twice, also when all events are gone.
+CREATE TABLE event_state (
+    one  INTEGER PRIMARY KEY CHECK (one = 1),
+    last INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO event_state (one, last) VALUES (1, 0);
+
 CREATE TABLE answers (
     seq        INTEGER PRIMARY KEY,
     tenant     BLOB NOT NULL,

@@ -1,0 +1,174 @@
+//! The outcome of an authentication.
+
+use scrip_core::{
+    answer::Rendered,
+    threeds::{AuthenticationView, CardReference},
+};
+use scrip_threeds::{
+    authentication::Authentication,
+    code::{ChallengeType, WhitelistSource},
+    message::{AcsRendering, Extension},
+};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::wire::answer::render;
+
+pub(crate) fn authenticated(view: &AuthenticationView) -> Rendered {
+    render(200, &body(view))
+}
+
+pub(crate) fn challenge_result(view: &AuthenticationView) -> Rendered {
+    render(200, &body(view))
+}
+
+/// What is absent is left out, everywhere.
+#[derive(Serialize)]
+pub(super) struct AuthenticationBody<'a> {
+    pub(super) session_id: String,
+    pub(super) threeds_version: &'static str,
+    pub(super) acs_transaction_id: &'a str,
+    pub(super) ds_transaction_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) sdk_transaction_id: Option<&'a str>,
+    pub(super) acs_reference_number: &'a str,
+    pub(super) ds_reference_number: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) acs_operator_id: Option<&'a str>,
+    #[serde(flatten)]
+    pub(super) card: CardBody,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) authentication_value: Option<&'a str>,
+    pub(super) authentication_status: &'static str,
+    pub(super) authentication_status_code: &'static str,
+    pub(super) directory_status_code: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) authentication_status_reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) authentication_status_reason_code: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) eci: Option<&'a str>,
+    pub(super) liability_shifted: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) acs_challenge_mandated: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) acs_decoupled_authentication: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) authentication_challenge_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) acs_challenge_url: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) acs_signed_content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) acs_rendering_type: Option<RenderingBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) challenge_preference: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) challenge_preference_code: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) challenge_attempts: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) challenge_cancel_reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) challenge_cancel_reason_code: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cardholder_info: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) whitelist_status: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) whitelist_status_source: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) message_extensions: Option<Vec<ExtensionBody<'a>>>,
+}
+
+/// What a session was created with, by today's name and by the old one.
+#[derive(Serialize)]
+pub(super) struct CardBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pan_token_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) token_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) token_intent_id: Option<String>,
+}
+
+/// The names are those of EMV: apps hand it on as it is.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RenderingBody {
+    pub(super) acs_interface: &'static str,
+    pub(super) acs_ui_template: &'static str,
+}
+
+#[derive(Serialize)]
+pub(super) struct ExtensionBody<'a> {
+    pub(super) id: &'a str,
+    pub(super) name: &'a str,
+    pub(super) critical: bool,
+    pub(super) data: &'a Map<String, Value>,
+}
+
+pub(super) fn card(card: &CardReference) -> CardBody {
+    let (token, intent) = match card {
+        CardReference::Token(id) => (Some(id.as_str().to_owned()), None),
+        CardReference::TokenIntent(id) => (None, Some(id.to_string())),
+    };
+    CardBody { pan_token_id: token.clone(), token_id: token, token_intent_id: intent }
+}
+
+pub(super) fn body(view: &AuthenticationView) -> AuthenticationBody<'_> {
+    let of = &view.authentication;
+    AuthenticationBody {
+        session_id: view.session_id.to_string(),
+        threeds_version: of.threeds_version(),
+        acs_transaction_id: of.acs_transaction_id.expose(),
+        ds_transaction_id: of.ds_transaction_id.expose(),
+        sdk_transaction_id: of.sdk_transaction_id.as_ref().map(|it| it.expose()),
+        acs_reference_number: of.acs_reference_number.expose(),
+        ds_reference_number: of.ds_reference_number.expose(),
+        acs_operator_id: of.acs_operator_id.as_ref().map(|it| it.expose()),
+        card: card(&view.card),
+        authentication_value: of.authentication_value.as_ref().map(|it| it.expose()),
+        authentication_status: of.authentication_status(),
+        authentication_status_code: of.authentication_status_code(),
+        directory_status_code: of.directory_status_code(),
+        authentication_status_reason: of.authentication_status_reason(),
+        authentication_status_reason_code: of.authentication_status_reason_code(),
+        eci: of.eci.as_ref().map(|it| it.expose()),
+        liability_shifted: of.liability_shifted(),
+        acs_challenge_mandated: of.acs_challenge_mandated.map(|it| it.code()),
+        acs_decoupled_authentication: of.acs_decoupled_authentication.map(|it| it.code()),
+        authentication_challenge_type: of.challenge_type.and_then(ChallengeType::name),
+        acs_challenge_url: of.acs_challenge_url.as_ref().map(|it| it.expose()),
+        acs_signed_content: of.acs_signed_content.as_ref().map(|it| it.expose()),
+        acs_rendering_type: of.acs_rendering.as_ref().map(rendering),
+        challenge_preference: of.challenge_preference(),
+        challenge_preference_code: of.challenge_preference_code(),
+        challenge_attempts: of.challenge_attempts.as_ref().map(|it| it.expose()),
+        challenge_cancel_reason: of.challenge_cancel_reason(),
+        challenge_cancel_reason_code: of.challenge_cancel_reason_code(),
+        cardholder_info: of.cardholder_info.as_ref().map(|it| it.expose()),
+        whitelist_status: of.whitelist_status.map(|it| it.name()),
+        whitelist_status_source: of.whitelist_source.and_then(WhitelistSource::name),
+        message_extensions: extensions(of),
+    }
+}
+
+fn rendering(of: &AcsRendering) -> RenderingBody {
+    RenderingBody { acs_interface: of.interface.code(), acs_ui_template: of.template.code() }
+}
+
+/// Apps are handed this answer, and their SDKs cannot read objects here.
+fn extensions(of: &Authentication) -> Option<Vec<ExtensionBody<'_>>> {
+    let told = of.message_extensions.as_ref().filter(|_| of.sdk_transaction_id.is_none())?;
+    Some(told.items().iter().map(shown).collect())
+}
+
+fn shown(of: &Extension) -> ExtensionBody<'_> {
+    ExtensionBody {
+        id: of.id.expose(),
+        name: of.name.expose(),
+        critical: of.critical,
+        data: of.data.expose(),
+    }
+}

@@ -1,0 +1,204 @@
+//! A session, whole, and what its creator is told of it.
+
+use scrip_core::{
+    answer::Rendered,
+    threeds::{ChallengeMode, Rail, SessionView},
+};
+use scrip_threeds::code::{AcsInformation, Device, DeviceChannel, SessionType};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::wire::{
+    answer::render,
+    threeds::{
+        authentication::{self, AuthenticationBody, CardBody},
+        device,
+    },
+};
+
+pub(crate) fn created(view: &SessionView) -> Rendered {
+    render(201, &new(view))
+}
+
+pub(crate) fn updated(view: &SessionView) -> Rendered {
+    render(200, &new(view))
+}
+
+pub(crate) fn found(view: &SessionView) -> Rendered {
+    let outcome = view.authentication();
+    let authentication = outcome.as_ref().map(authentication::body);
+    render(200, &SessionBody { authentication, ..whole(view) })
+}
+
+/// What an SDK goes on with. The brand has two names: clients read one or the other.
+#[derive(Serialize)]
+pub(super) struct NewSessionBody<'a> {
+    pub(super) id: String,
+    pub(super) r#type: &'static str,
+    #[serde(flatten)]
+    pub(super) card: CardBody,
+    pub(super) card_brand: &'static str,
+    #[serde(rename = "cardBrand")]
+    pub(super) card_brand_too: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) additional_card_brands: Option<Vec<&'static str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) method_url: Option<&'a str>,
+    pub(super) method_notification_url: &'a str,
+    pub(super) directory_server_id: &'static str,
+    pub(super) recommended_version: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) metadata: Option<&'a Map<String, Value>>,
+}
+
+#[derive(Serialize)]
+pub(super) struct SessionBody<'a> {
+    pub(super) id: String,
+    pub(super) tenant_id: String,
+    pub(super) r#type: &'static str,
+    #[serde(flatten)]
+    pub(super) card: CardBody,
+    pub(super) card_brand: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) additional_card_brands: Option<Vec<&'static str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) expiration_date: Option<String>,
+    pub(super) created_date: String,
+    pub(super) created_by: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) modified_date: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) modified_by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) device: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) device_info: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) web_challenge_mode: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<VersionBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) method: Option<MethodBody<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) authentication: Option<AuthenticationBody<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) metadata: Option<&'a Map<String, Value>>,
+}
+
+/// The list has two names, as well.
+#[derive(Serialize)]
+pub(super) struct VersionBody {
+    pub(super) recommended_version: &'static str,
+    pub(super) available_version: Vec<&'static str>,
+    pub(super) available_versions: Vec<&'static str>,
+    pub(super) earliest_acs_supported_version: String,
+    pub(super) earliest_ds_supported_version: String,
+    pub(super) latest_acs_supported_version: String,
+    pub(super) latest_ds_supported_version: String,
+    pub(super) acs_information: Vec<String>,
+}
+
+#[derive(Serialize)]
+pub(super) struct MethodBody<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) method_url: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) method_completion_indicator: Option<&'static str>,
+}
+
+fn new(view: &SessionView) -> NewSessionBody<'_> {
+    let rail = view.body.rails.first();
+    let brand = brand(view);
+    // Apps cannot do without one, and have no use for it.
+    let is_app = view.body.state.channel == DeviceChannel::App;
+    NewSessionBody {
+        id: view.id.to_string(),
+        r#type: view.body.state.kind.name(),
+        card: authentication::card(&view.card),
+        card_brand: brand,
+        card_brand_too: brand,
+        additional_card_brands: brands(view),
+        method_url: method_url(view).or(is_app.then_some("")),
+        method_notification_url: &view.method_notification_url,
+        directory_server_id: rail.map_or("", |it| it.scheme.directory_server_id()),
+        recommended_version: rail.map_or("", |it| it.recommended.code()),
+        metadata: view.body.metadata.as_ref(),
+    }
+}
+
+fn whole(view: &SessionView) -> SessionBody<'_> {
+    let body = &view.body;
+    let is_customer = body.state.kind == SessionType::Customer;
+    let is_browser = is_customer && body.device == Device::Browser;
+    let (modified_by, modified_date) = body.modified().unzip();
+    SessionBody {
+        id: view.id.to_string(),
+        tenant_id: view.tenant_id.to_string(),
+        r#type: body.state.kind.name(),
+        card: authentication::card(&view.card),
+        card_brand: brand(view),
+        additional_card_brands: brands(view),
+        expiration_date: view.expires_at.map(|it| it.to_string()),
+        created_date: view.created_at.to_string(),
+        created_by: view.created_by.to_string(),
+        modified_date: modified_date.map(|it| it.to_string()),
+        modified_by: modified_by.map(|it| it.to_string()),
+        device: is_customer.then(|| body.device.name()),
+        device_info: device::shown(&body.device_info).filter(|_| is_customer),
+        web_challenge_mode: is_browser.then(|| mode(body.challenge_mode)),
+        version: body.rails.first().map(version),
+        method: method(view),
+        authentication: None,
+        metadata: body.metadata.as_ref(),
+    }
+}
+
+/// A session has a brand: without one it would not have been created.
+fn brand(view: &SessionView) -> &'static str {
+    view.body.rails.first().map_or("", |it| it.scheme.name())
+}
+
+/// All of them, the card's own first, where there are several.
+fn brands(view: &SessionView) -> Option<Vec<&'static str>> {
+    let rails = &view.body.rails;
+    (rails.len() > 1).then(|| rails.iter().map(|it| it.scheme.name()).collect())
+}
+
+fn mode(mode: ChallengeMode) -> &'static str {
+    match mode {
+        ChallengeMode::Iframe => "iframe",
+        ChallengeMode::Redirect => "redirect",
+    }
+}
+
+/// Only where somebody can open it.
+fn method_url(view: &SessionView) -> Option<&str> {
+    let rail = view.body.rails.first().filter(|_| view.body.state.has_method)?;
+    rail.method_url.as_ref().map(|it| it.expose())
+}
+
+fn method(view: &SessionView) -> Option<MethodBody<'_>> {
+    let method_url = method_url(view);
+    let method_completion_indicator = view.method_completion.map(|it| it.code());
+    let told = method_url.is_some() || method_completion_indicator.is_some();
+    told.then_some(MethodBody { method_url, method_completion_indicator })
+}
+
+fn version(rail: &Rail) -> VersionBody {
+    let available: Vec<_> = rail.available.iter().map(|it| it.code()).collect();
+    VersionBody {
+        recommended_version: rail.recommended.code(),
+        available_version: available.clone(),
+        available_versions: available,
+        earliest_acs_supported_version: rail.acs.0.to_string(),
+        earliest_ds_supported_version: rail.ds.0.to_string(),
+        latest_acs_supported_version: rail.acs.1.to_string(),
+        latest_ds_supported_version: rail.ds.1.to_string(),
+        acs_information: rail.acs_information.iter().map(|it| information(*it)).collect(),
+    }
+}
+
+/// A scheme's own word has a code and no name.
+fn information(of: AcsInformation) -> String {
+    of.name().map_or_else(|| of.code(), ToOwned::to_owned)
+}

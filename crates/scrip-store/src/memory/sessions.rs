@@ -1,0 +1,84 @@
+//! 3-D Secure sessions and what is to be told of them, in lists.
+
+use scrip_core::{
+    audit::AuditRecord,
+    id::{SessionId, TenantId},
+    store::{Changed, StoreError},
+    threeds::{EventRecord, SessionRecord, SessionWrite},
+    time::Timestamp,
+};
+
+use super::State;
+
+impl State {
+    pub(super) fn insert_session(
+        &mut self,
+        tenant: TenantId,
+        write: SessionWrite,
+    ) -> Result<(), StoreError> {
+        if write.session.tenant != tenant {
+            return Err(StoreError::Corrupt("a session of another tenant"));
+        }
+        self.check_tenant(tenant)?;
+        if self.sessions.iter().any(|it| it.id == write.session.id) {
+            return Err(StoreError::Unavailable("the id is taken".into()));
+        }
+        self.sessions.push(write.session.clone());
+        self.write_with(write)
+    }
+
+    /// What commits with the session's row.
+    fn write_with(&mut self, write: SessionWrite) -> Result<(), StoreError> {
+        let SessionWrite { session, events, audit, outcome, answer } = write;
+        for event in events {
+            self.last_event += 1;
+            self.events.push((self.last_event, event));
+        }
+        self.record(session.tenant, &audit, &session.id.to_string(), outcome);
+        self.remember(session.tenant, answer, &[])
+    }
+
+    pub(super) fn find_session(&self, id: SessionId, now: Timestamp) -> Option<SessionRecord> {
+        let is = |it: &&SessionRecord| it.id == id && it.ends_at.is_none_or(|it| it > now);
+        self.sessions.iter().find(is).cloned()
+    }
+
+    pub(super) fn update_session(&mut self, write: SessionWrite) -> Result<Changed, StoreError> {
+        let session = &write.session;
+        self.check_tenant(session.tenant)?;
+        let is = |it: &&mut SessionRecord| {
+            it.id == session.id
+                && it.tenant == session.tenant
+                && Some(it.revision) == session.revision.checked_sub(1)
+        };
+        let Some(found) = self.sessions.iter_mut().find(is) else { return Ok(Changed::Stale) };
+        let SessionRecord { ends_at, revision, body, .. } = session.clone();
+        *found = SessionRecord { ends_at, revision, body, ..found.clone() };
+        self.write_with(write)?;
+        Ok(Changed::Done)
+    }
+
+    /// Records are left in the order in which sessions end.
+    pub(super) fn sweep_sessions(&mut self, ended: Timestamp, audit: &AuditRecord) -> usize {
+        let has_ended = |it: &SessionRecord| it.ends_at.is_some_and(|it| it <= ended);
+        let (mut gone, left): (Vec<_>, _) =
+            std::mem::take(&mut self.sessions).into_iter().partition(has_ended);
+        self.sessions = left;
+        gone.sort_by_key(|it| it.ends_at);
+        for it in &gone {
+            self.record(it.tenant, audit, &it.id.to_string(), "expired");
+        }
+        gone.len()
+    }
+
+    pub(super) fn list_events(&self, after: i64, events_max: usize) -> Vec<(i64, EventRecord)> {
+        let behind = self.events.iter().filter(|(number, _)| *number > after);
+        behind.take(events_max).cloned().collect()
+    }
+
+    pub(super) fn forget_events(&mut self, before: Timestamp) -> usize {
+        let had = self.events.len();
+        self.events.retain(|(_, it)| it.at > before);
+        had - self.events.len()
+    }
+}
