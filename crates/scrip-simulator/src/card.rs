@@ -1,5 +1,7 @@
 //! The sandbox cards, and what comes of each. Nothing but the number decides.
 
+use std::fmt;
+
 use scrip_threeds::code::Scheme::{
     self, AmericanExpress, CartesBancaires, Discover, Jcb, Mastercard, Visa,
 };
@@ -81,13 +83,19 @@ impl Ending {
     }
 }
 
-/// One card of the table.
-#[derive(Debug, Clone, Copy)]
+/// One card of the table. Its number is no secret, and is still not printed, like any other.
+#[derive(Clone, Copy)]
 pub struct Card {
     pub number: &'static str,
     /// More than one if it is co-badged.
     pub schemes: &'static [Scheme],
     pub script: Script,
+}
+
+impl fmt::Debug for Card {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Card").field(&self.script).finish()
+    }
 }
 
 const fn frictionless(ending: Ending) -> Script {
