@@ -29,6 +29,7 @@ use crate::{
         status,
         tenant::{self, TenantCommand},
     },
+    simulator::{self, SimulatorArguments},
 };
 
 const EXAMPLES: &str = "\
@@ -100,6 +101,8 @@ enum Command {
     Backup(BackupArguments),
     /// Put a vault from a backup into an empty data directory.
     Restore(RestoreArguments),
+    /// Play a directory server and a bank, to try 3-D Secure with.
+    Simulator(SimulatorArguments),
     /// Print a script that teaches a shell to complete this command line.
     #[command(after_help = COMPLETION_EXAMPLES)]
     Completions { shell: Shell },
@@ -223,6 +226,7 @@ fn obey(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::Doctor { at } => doctor::run(&at, environment),
         Command::Backup(arguments) => backup::run(&arguments, environment),
         Command::Restore(arguments) => restore::run(&arguments, environment),
+        Command::Simulator(arguments) => simulator::run(&arguments, environment),
         Command::Completions { shell } => complete(shell),
     }
 }

@@ -26,6 +26,7 @@ mod patience;
 mod process;
 mod sealed;
 pub mod serve;
+mod simulator;
 mod telemetry;
 mod tls;
 mod wire;

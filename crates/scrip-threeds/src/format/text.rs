@@ -113,6 +113,28 @@ impl Rule for TransIdRule {
     }
 }
 
+impl TransId {
+    /// Of bytes that are a UUID, or chance.
+    #[must_use]
+    pub fn of(bytes: [u8; 16]) -> Self {
+        let mut text = String::with_capacity(36);
+        for (at, byte) in bytes.into_iter().enumerate() {
+            if matches!(at, 4 | 6 | 8 | 10) {
+                text.push('-');
+            }
+            text.push_str(&format!("{byte:02x}"));
+        }
+        Self::ours(&text)
+    }
+}
+
+impl AuthenticationValue {
+    #[must_use]
+    pub fn of(bytes: [u8; 20]) -> Self {
+        Self::ours(&STANDARD.encode(bytes))
+    }
+}
+
 #[derive(Debug)]
 pub struct AuthenticationValueRule;
 
@@ -188,5 +210,20 @@ impl Rule for ZoneOffsetRule {
     #[cfg(test)]
     fn refused() -> Vec<String> {
         ["-", "123456", "3-0", "UTC", ".5"].map(str::to_owned).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_become_what_would_be_read() {
+        let id =
+            TransId::of([0x8a, 0x88, 0x0d, 0xc0, 0xd2, 0xd2, 0x40, 0x67, 0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(id.expose(), "8a880dc0-d2d2-4067-0001-020304050607");
+        assert_eq!(AuthenticationValue::of([0xff; 20]).expose(), "//////////////////////////8=");
+        assert!(TransId::parse(id.expose()).is_ok());
+        assert!(AuthenticationValue::parse(AuthenticationValue::of([7; 20]).expose()).is_ok());
     }
 }

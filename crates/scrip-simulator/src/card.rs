@@ -1,0 +1,209 @@
+//! The sandbox cards, and what comes of each. Nothing but the number decides.
+
+use std::fmt;
+
+use scrip_threeds::code::Scheme::{
+    self, AmericanExpress, CartesBancaires, Discover, Jcb, Mastercard, Visa,
+};
+use scrip_threeds::code::{Status, StatusReason};
+
+/// What a card's issuer does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Script {
+    /// Without a challenge, this status.
+    Frictionless(Ending),
+    /// With one.
+    Challenge(Challenge),
+    /// The directory server fails.
+    DirectoryError,
+    /// No version that the 3DS server speaks.
+    NoCommonVersion,
+    /// In no range.
+    Unsupported,
+}
+
+/// How a challenge looks, and how it ends whatever is typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Challenge {
+    pub means: Means,
+    pub mandate: Mandate,
+    pub method: MethodPage,
+    pub ending: Ending,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Means {
+    /// A code is typed.
+    Code,
+    /// The bank's app asks.
+    OutOfBand,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mandate {
+    ByLaw,
+    ByChoice,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MethodPage {
+    Offered,
+    None,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    Successful,
+    Attempted,
+    Failed,
+    Unavailable,
+    Rejected,
+}
+
+impl Ending {
+    #[must_use]
+    pub fn status(self) -> Status {
+        match self {
+            Self::Successful => Status::Successful,
+            Self::Attempted => Status::Attempted,
+            Self::Failed => Status::Failed,
+            Self::Unavailable => Status::Unavailable,
+            Self::Rejected => Status::Rejected,
+        }
+    }
+
+    #[must_use]
+    pub fn reason(self) -> Option<StatusReason> {
+        match self {
+            Self::Successful | Self::Attempted => None,
+            Self::Failed => Some(StatusReason::CardAuthenticationFailed),
+            Self::Unavailable => Some(StatusReason::NotEnrolled),
+            Self::Rejected => Some(StatusReason::SuspectedFraud),
+        }
+    }
+}
+
+/// One card of the table. Its number is no secret, and is still not printed, like any other.
+#[derive(Clone, Copy)]
+pub struct Card {
+    pub number: &'static str,
+    /// More than one if it is co-badged.
+    pub schemes: &'static [Scheme],
+    pub script: Script,
+}
+
+impl fmt::Debug for Card {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Card").field(&self.script).finish()
+    }
+}
+
+const fn frictionless(ending: Ending) -> Script {
+    Script::Frictionless(ending)
+}
+
+const fn challenge(means: Means, ending: Ending) -> Script {
+    let (mandate, method) = (Mandate::ByChoice, MethodPage::Offered);
+    Script::Challenge(Challenge { means, mandate, method, ending })
+}
+
+const FS: Script = frictionless(Ending::Successful);
+const A: Script = frictionless(Ending::Attempted);
+const F: Script = frictionless(Ending::Failed);
+const U: Script = frictionless(Ending::Unavailable);
+const R: Script = frictionless(Ending::Rejected);
+const CS: Script = challenge(Means::Code, Ending::Successful);
+const CM: Script = Script::Challenge(Challenge {
+    means: Means::Code,
+    mandate: Mandate::ByChoice,
+    method: MethodPage::None,
+    ending: Ending::Successful,
+});
+const CX: Script = Script::Challenge(Challenge {
+    means: Means::Code,
+    mandate: Mandate::ByLaw,
+    method: MethodPage::Offered,
+    ending: Ending::Successful,
+});
+const CO: Script = challenge(Means::OutOfBand, Ending::Successful);
+const CA: Script = challenge(Means::Code, Ending::Attempted);
+const CF: Script = challenge(Means::Code, Ending::Failed);
+const CFO: Script = challenge(Means::OutOfBand, Ending::Failed);
+const CU: Script = challenge(Means::Code, Ending::Unavailable);
+const CR: Script = challenge(Means::Code, Ending::Rejected);
+const DE: Script = Script::DirectoryError;
+const SE: Script = Script::NoCommonVersion;
+const NO: Script = Script::Unsupported;
+
+const fn card(number: &'static str, schemes: &'static [Scheme], script: Script) -> Card {
+    Card { number, schemes, script }
+}
+
+/// Every card with a part of its own. Any other of a known brand succeeds without a challenge.
+pub const CARDS: &[Card] = &[
+    card("5204247750001471", &[Mastercard], FS),
+    card("6011601160116011", &[Discover], FS),
+    card("340000000004001", &[AmericanExpress], FS),
+    card("4000020000000000", &[Visa], CS),
+    card("370000000000002", &[AmericanExpress], CS),
+    card("3566002020360505", &[Jcb], CS),
+    card("3566006663297692", &[Jcb], CS),
+    card("4005562231212123", &[Visa], CM),
+    card("4761369980320253", &[Visa], CX),
+    card("5200000000001104", &[Mastercard], CX),
+    card("4000000000000341", &[Visa], CO),
+    card("4005571701111111", &[Visa], CA),
+    card("4111111111111111", &[Visa], A),
+    card("5424180011113336", &[Mastercard], A),
+    card("4264281511112228", &[Visa], F),
+    card("5424180000000171", &[Mastercard], F),
+    card("5405001111111165", &[Mastercard], U),
+    card("5405001111111116", &[Mastercard], R),
+    card("4055011111111111", &[Visa], CF),
+    card("5427660064241339", &[Mastercard], CF),
+    card("6011361011110004", &[Discover], CFO),
+    card("6011361000008888", &[Discover], CU),
+    card("6011361000001115", &[Discover], CR),
+    card("4264281500003339", &[Visa], DE),
+    card("5424180011110001", &[Mastercard], DE),
+    card("4264281500001119", &[Visa], SE),
+    card("4150580996517927", &[Visa, CartesBancaires], CS),
+    card("4200000000000002", &[Visa], FS),
+    card("4200000000000003", &[Visa], A),
+    card("4200000000000004", &[Visa], CS),
+    card("4200000000000005", &[Visa], F),
+    card("4200000000000006", &[Visa], U),
+    card("4200000000000007", &[Visa], R),
+    card("4200000000000008", &[Visa], CA),
+    card("4200000000000009", &[Visa], CF),
+    card("4200000000000010", &[Visa], CU),
+    card("4200000000000011", &[Visa], CR),
+    card("4200000000000012", &[Visa], DE),
+    card("4200000000000013", &[Visa], SE),
+    card("4200000000000014", &[Visa], CM),
+    card("4200000000000015", &[Visa], CX),
+    card("4200000000000016", &[Visa], CO),
+    card("4200000000000017", &[Visa], CFO),
+    card("4917610000000000", &[Visa], CS),
+    card("5555555555554444", &[Mastercard], FS),
+    // A digit short, and still a card of the sandbox.
+    card("34343434343434", &[AmericanExpress], FS),
+    card("4242424242424242", &[Visa], FS),
+    card("5454545454545454", &[Mastercard], A),
+    card("4462030000000000", &[Visa], F),
+    card("36148900647913", &[Discover], U),
+    card("6759649826438453", &[Mastercard], R),
+    card("36700102000000", &[Discover], CF),
+    card("6011000400000000", &[Discover], CU),
+    card("3528000700000000", &[Jcb], CA),
+    // An airline's card, of no brand here: Discover takes those.
+    card("122000000000003", &[Discover], DE),
+    card("5019717010103742", &[Mastercard], SE),
+    card("4100000000000003", &[Visa], NO),
+];
+
+/// What comes of a number: its own part, or the one of all others.
+#[must_use]
+pub fn script_of(number: &str) -> Script {
+    CARDS.iter().find(|it| it.number == number).map_or(FS, |it| it.script)
+}

@@ -1,0 +1,205 @@
+//! Its listener and its addresses.
+
+use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, Path, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use scrip_threeds::{code::Scheme, message::MESSAGE_BYTES_MAX};
+use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time::timeout};
+
+use crate::{
+    acs,
+    directory::{self, directory_path, scheme_at},
+    knob::Knobs,
+    settings::{Settings, Unusable},
+    world::World,
+};
+
+/// What is in flight when it is to stop has this long.
+const DRAIN: Duration = Duration::from_millis(500);
+/// A form is a third longer than the message in it.
+const BODY_BYTES_MAX: usize = MESSAGE_BYTES_MAX * 2;
+
+/// A directory server for each scheme, and the bank behind all of them.
+#[derive(Debug, Clone)]
+pub struct Simulator {
+    world: Arc<World>,
+}
+
+impl Simulator {
+    /// The settings must name a base URL: nothing here knows where it will listen.
+    pub fn new(settings: Settings) -> Result<Self, Unusable> {
+        Ok(Self { world: Arc::new(World::new(settings)?) })
+    }
+
+    pub fn router(&self) -> Router {
+        Router::new()
+            .route("/sim/ds/{scheme}", post(directory::receive))
+            .route("/sim/acs/{scheme}/method", post(acs::receive_method))
+            .route("/sim/acs/challenge", post(acs::receive_creq))
+            .route("/sim/acs/challenge/{id}", post(acs::receive_answer))
+            .route("/sim/acs/app", post(acs::receive_app))
+            .route("/sim/acs/root.pem", get(root))
+            .route("/sim/knobs", get(show).put(turn).delete(reset))
+            .route("/sim/knobs/{scheme}", get(show_one).put(turn_one).delete(reset_one))
+            .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+            .with_state(Arc::clone(&self.world))
+    }
+
+    #[must_use]
+    pub fn base_url(&self) -> &str {
+        &self.world.base_url
+    }
+
+    /// Where a 3DS server sends its messages about the cards of a scheme.
+    #[must_use]
+    pub fn directory_url(&self, scheme: Scheme) -> String {
+        format!("{}/sim/ds/{}", self.world.base_url, directory_path(scheme))
+    }
+
+    /// Serves until told to stop; what is in flight then has a moment.
+    pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()>) {
+        let (stopping, told) = oneshot::channel::<()>();
+        // Told by the other end's going away.
+        let graceful = async {
+            drop(told.await);
+        };
+        let mut serving = tokio::spawn(
+            // Without deadlines of its own: whoever connects here is testing.
+            axum::serve(listener, self.router()).with_graceful_shutdown(graceful).into_future(),
+        );
+        tokio::select! {
+            () = stop => (),
+            _ = &mut serving => return,
+        }
+        drop(stopping);
+        // A silence that a knob asked for would last longer.
+        if timeout(DRAIN, &mut serving).await.is_err() {
+            serving.abort();
+        }
+    }
+}
+
+/// A simulator that runs. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Handle {
+    simulator: Simulator,
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+/// Serves on a listener, which may have any free port: without a base URL in the settings its
+/// address is used. Must be called within a runtime, which serves it.
+pub fn start(listener: TcpListener, mut settings: Settings) -> Result<Handle, Unusable> {
+    let address = listener.local_addr()?;
+    settings.base_url.get_or_insert_with(|| format!("http://{address}"));
+    let simulator = Simulator::new(settings)?;
+    let (stop, stopped) = oneshot::channel();
+    let served = simulator.clone();
+    let task = tokio::spawn(async move {
+        let stopped = async {
+            drop(stopped.await);
+        };
+        served.serve(listener, stopped).await;
+    });
+    Ok(Handle { simulator, address, stop: Some(stop), task })
+}
+
+impl Handle {
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    #[must_use]
+    pub fn base_url(&self) -> &str {
+        self.simulator.base_url()
+    }
+
+    #[must_use]
+    pub fn directory_url(&self, scheme: Scheme) -> String {
+        self.simulator.directory_url(scheme)
+    }
+
+    /// Turns the knobs of all schemes, as `PUT /sim/knobs` does.
+    pub fn turn(&self, knobs: Knobs) {
+        self.simulator.world.set_knobs(None, knobs);
+    }
+
+    /// Lets what is in flight finish, and ends.
+    pub async fn stop(mut self) {
+        drop(self.stop.take());
+        drop(timeout(DRAIN.saturating_mul(2), &mut self.task).await);
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+    }
+}
+
+async fn root(State(world): State<Arc<World>>) -> Response {
+    let kind = [(header::CONTENT_TYPE, "application/x-pem-file")];
+    (kind, world.signer.root_pem().to_owned()).into_response()
+}
+
+async fn show(State(world): State<Arc<World>>) -> Response {
+    told(&world.common_knobs())
+}
+
+async fn turn(State(world): State<Arc<World>>, body: Bytes) -> Response {
+    set(&world, None, &body)
+}
+
+async fn reset(State(world): State<Arc<World>>) -> Response {
+    world.reset_knobs(None);
+    told(&world.common_knobs())
+}
+
+async fn show_one(State(world): State<Arc<World>>, Path(path): Path<String>) -> Response {
+    let knobs = scheme_at(&path).map(|it| world.knobs(it));
+    knobs.map_or_else(|| StatusCode::NOT_FOUND.into_response(), |it| told(&it))
+}
+
+async fn turn_one(
+    State(world): State<Arc<World>>,
+    Path(path): Path<String>,
+    body: Bytes,
+) -> Response {
+    match scheme_at(&path) {
+        Some(scheme) => set(&world, Some(scheme), &body),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+async fn reset_one(State(world): State<Arc<World>>, Path(path): Path<String>) -> Response {
+    let Some(scheme) = scheme_at(&path) else { return StatusCode::NOT_FOUND.into_response() };
+    world.reset_knobs(Some(scheme));
+    told(&world.knobs(scheme))
+}
+
+/// All of them: what is not said is as if it were normal.
+fn set(world: &World, scheme: Option<Scheme>, body: &[u8]) -> Response {
+    match serde_json::from_slice::<Knobs>(body) {
+        Ok(knobs) => {
+            world.set_knobs(scheme, knobs.clone());
+            told(&knobs)
+        }
+        Err(error) => (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
+    }
+}
+
+fn told(knobs: &Knobs) -> Response {
+    match serde_json::to_vec(knobs) {
+        Ok(bytes) => ([(header::CONTENT_TYPE, "application/json")], bytes).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}

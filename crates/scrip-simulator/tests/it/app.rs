@@ -1,0 +1,293 @@
+//! A challenge in an app, with an SDK played by these tests.
+
+use aws_lc_rs::{
+    aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey},
+    agreement::{ECDH_P256, PrivateKey, UnparsedPublicKey, agree},
+    cipher::{
+        AES_128, DecryptionContext, EncryptionContext, PaddedBlockDecryptingKey,
+        PaddedBlockEncryptingKey, UnboundCipherKey,
+    },
+    digest, hmac,
+    iv::FixedLength,
+    signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey as Verifying},
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use scrip_threeds::encoding::{decode, encode};
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, new_id, with};
+
+const CARD: &str = "4200000000000004";
+const SDK: &str = "3DS_LOA_SDK_TEST_020200_00001";
+
+/// An SDK, for one transaction.
+struct Sdk<'a> {
+    stage: &'a Stage,
+    private: PrivateKey,
+    trans_id: String,
+    enc: &'static str,
+    counter: u16,
+}
+
+fn jwk(point: &[u8]) -> Value {
+    json!({ "kty": "EC", "crv": "P-256", "x": encode(&point[1..33]), "y": encode(&point[33..]) })
+}
+
+impl<'a> Sdk<'a> {
+    fn new(stage: &'a Stage, enc: &'static str) -> Self {
+        let private = PrivateKey::generate(&ECDH_P256).unwrap();
+        Self { stage, private, trans_id: new_id(), enc, counter: 0 }
+    }
+
+    fn areq(&self, number: &str) -> Value {
+        let public = self.private.compute_public_key().unwrap();
+        with(
+            self.stage.bare_areq("01", number),
+            &json!({
+                "threeDSRequestorAuthenticationInd": "01", "sdkAppID": new_id(),
+                "sdkEncData": "e30..a.a.a", "sdkEphemPubKey": jwk(public.as_ref()),
+                "sdkMaxTimeout": "05", "sdkReferenceNumber": SDK, "sdkTransID": self.trans_id,
+                "deviceRenderOptions": { "sdkInterface": "03", "sdkUiType": ["01", "04"] },
+            }),
+        )
+    }
+
+    /// The key that both sides have, made of what the bank has signed.
+    fn key(&self, answer: &Value) -> Vec<u8> {
+        let signed = answer["acsSignedContent"].as_str().unwrap();
+        let payload = decode(signed.split('.').nth(1).unwrap()).unwrap();
+        let payload: Value = serde_json::from_slice(&payload).unwrap();
+        let part = |name: &str| decode(payload["acsEphemPubKey"][name].as_str().unwrap()).unwrap();
+        let point = [&[4], part("x").as_slice(), part("y").as_slice()].concat();
+        let theirs = UnparsedPublicKey::new(&ECDH_P256, point);
+        let secret =
+            agree(&self.private, theirs, (), |secret| Ok::<_, ()>(secret.to_vec())).unwrap();
+        let length = u32::try_from(SDK.len()).unwrap().to_be_bytes();
+        let input =
+            [&[0, 0, 0, 1], secret.as_slice(), &[0; 8], &length, SDK.as_bytes(), &[0, 0, 1, 0]];
+        digest::digest(&digest::SHA256, &input.concat()).as_ref().to_vec()
+    }
+
+    fn creq(&mut self, answer: &Value, more: &Value) -> Value {
+        let counter = format!("{:03}", self.counter);
+        self.counter += 1;
+        let bare = json!({
+            "messageType": "CReq", "messageVersion": "2.2.0", "sdkTransID": self.trans_id,
+            "threeDSServerTransID": answer["threeDSServerTransID"],
+            "acsTransID": answer["acsTransID"], "sdkCounterStoA": counter,
+        });
+        with(bare, more)
+    }
+
+    fn send(&mut self, answer: &Value, more: &Value) -> Value {
+        let message = self.creq(answer, more);
+        let told = self.exchange(answer, &message);
+        assert_eq!(told["acsCounterAtoS"], message["sdkCounterStoA"]);
+        assert_eq!(told["sdkTransID"], self.trans_id);
+        told
+    }
+
+    fn exchange(&self, answer: &Value, message: &Value) -> Value {
+        let key = self.key(answer);
+        let sealed = seal(self.enc, &key, answer["acsTransID"].as_str().unwrap(), message);
+        let told = self.post(&sealed);
+        open(self.enc, &key, &told)
+    }
+
+    fn post(&self, sealed: &str) -> String {
+        self.stage.post("/sim/acs/app", "application/jose; charset=utf-8", sealed.as_bytes()).text
+    }
+}
+
+fn seal(enc: &str, key: &[u8], kid: &str, message: &Value) -> String {
+    let header = encode(json!({ "alg": "dir", "enc": enc, "kid": kid }).to_string().as_bytes());
+    let mut text = message.to_string().into_bytes();
+    if enc == "A128GCM" {
+        let nonce = Nonce::assume_unique_for_key([7; 12]);
+        let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key[..16]).unwrap());
+        let aad = Aad::from(header.as_bytes());
+        let tag = key.seal_in_place_separate_tag(nonce, aad, &mut text).unwrap();
+        return format!(
+            "{header}..{}.{}.{}",
+            encode(&[7; 12]),
+            encode(&text),
+            encode(tag.as_ref())
+        );
+    }
+    let cipher = UnboundCipherKey::new(&AES_128, &key[16..]).unwrap();
+    let context = EncryptionContext::Iv128(FixedLength::from([7; 16]));
+    PaddedBlockEncryptingKey::cbc_pkcs7(cipher)
+        .unwrap()
+        .less_safe_encrypt(&mut text, context)
+        .unwrap();
+    let tag = mac(&key[..16], &header, &[7; 16], &text);
+    format!("{header}..{}.{}.{}", encode(&[7; 16]), encode(&text), encode(&tag))
+}
+
+fn mac(key: &[u8], header: &str, iv: &[u8], text: &[u8]) -> Vec<u8> {
+    let bits = (u64::try_from(header.len()).unwrap() * 8).to_be_bytes();
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key);
+    hmac::sign(&key, &[header.as_bytes(), iv, text, &bits].concat()).as_ref()[..16].to_vec()
+}
+
+fn open(enc: &str, key: &[u8], compact: &str) -> Value {
+    let parts: Vec<_> = compact.split('.').collect();
+    assert_eq!((parts.len(), parts[1]), (5, ""), "{compact}");
+    let [iv, mut text, tag] = [2, 3, 4].map(|at| decode(parts[at]).unwrap().to_vec());
+    let opened = if enc == "A128GCM" {
+        let nonce = Nonce::try_assume_unique_for_key(&iv).unwrap();
+        let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key[16..]).unwrap());
+        text.extend(tag);
+        key.open_in_place(nonce, Aad::from(parts[0].as_bytes()), &mut text).unwrap().to_vec()
+    } else {
+        assert_eq!(mac(&key[..16], parts[0], &iv, &text), tag);
+        let cipher = UnboundCipherKey::new(&AES_128, &key[16..]).unwrap();
+        let iv: [u8; 16] = iv.try_into().unwrap();
+        let context = DecryptionContext::Iv128(FixedLength::from(iv));
+        let key = PaddedBlockDecryptingKey::cbc_pkcs7(cipher).unwrap();
+        key.decrypt(&mut text, context).unwrap().to_vec()
+    };
+    serde_json::from_slice(&opened).unwrap()
+}
+
+#[test]
+fn a_challenge_in_an_app() {
+    let stage = Stage::set();
+    for enc in ["A128CBC-HS256", "A128GCM"] {
+        let mut sdk = Sdk::new(&stage, enc);
+        let answer = stage.ask("visa", &sdk.areq(CARD));
+        assert_eq!(
+            (&answer["transStatus"], &answer["sdkTransID"]),
+            (&json!("C"), &json!(sdk.trans_id))
+        );
+        assert_eq!(
+            answer["acsRenderingType"],
+            json!({ "acsInterface": "01", "acsUiTemplate": "01" })
+        );
+        let asked = sdk.send(&answer, &json!({}));
+        assert_eq!(
+            (&asked["challengeCompletionInd"], &asked["acsUiType"]),
+            (&json!("N"), &json!("01"))
+        );
+        let again = sdk.send(&answer, &json!({ "challengeDataEntry": "4321" }));
+        assert_eq!(again["challengeInfoTextIndicator"], "Y");
+        let resent = sdk.send(&answer, &json!({ "resendChallenge": "Y" }));
+        assert_eq!(resent["challengeCompletionInd"], "N");
+        let last = sdk.send(&answer, &json!({ "challengeDataEntry": "1234" }));
+        assert_eq!(
+            (&last["challengeCompletionInd"], &last["transStatus"]),
+            (&json!("Y"), &json!("Y"))
+        );
+        let result = stage.result();
+        assert_eq!(
+            (&result["transStatus"], &result["interactionCounter"]),
+            (&json!("Y"), &json!("02"))
+        );
+        assert_eq!(result["sdkTransID"], sdk.trans_id);
+        assert_eq!(result["acsRenderingType"]["acsUiTemplate"], "01");
+    }
+}
+
+#[test]
+fn other_ways_out_of_an_app() {
+    let stage = Stage::set();
+    let mut sdk = Sdk::new(&stage, "A128GCM");
+    let answer = stage.ask("visa", &sdk.areq("4200000000000016"));
+    assert_eq!(answer["acsRenderingType"]["acsUiTemplate"], "04");
+    assert_eq!(sdk.send(&answer, &json!({}))["acsUiType"], "04");
+    assert_eq!(sdk.send(&answer, &json!({ "oobContinue": true }))["transStatus"], "Y");
+    assert_eq!(stage.result()["authenticationType"], "03");
+
+    let mut sdk = Sdk::new(&stage, "A128CBC-HS256");
+    let answer = stage.ask("visa", &sdk.areq(CARD));
+    sdk.send(&answer, &json!({}));
+    assert_eq!(sdk.send(&answer, &json!({ "challengeCancel": "01" }))["transStatus"], "N");
+    assert_eq!(stage.result()["challengeCancel"], "01");
+
+    let mut sdk = Sdk::new(&stage, "A128CBC-HS256");
+    let answer = stage.ask("visa", &sdk.areq(CARD));
+    for _ in 0..3 {
+        let told = sdk.send(&answer, &json!({ "challengeDataEntry": "9" }));
+        assert_eq!(told["challengeCompletionInd"], "N", "the first only opens it");
+    }
+    assert_eq!(sdk.send(&answer, &json!({ "challengeDataEntry": "9" }))["transStatus"], "N");
+    assert_eq!(stage.result()["transStatusReason"], "19");
+}
+
+#[test]
+fn messages_of_an_app_that_are_wrong() {
+    let stage = Stage::set();
+    let mut sdk = Sdk::new(&stage, "A128GCM");
+    let answer = stage.ask("visa", &sdk.areq(CARD));
+    let (key, id) = (sdk.key(&answer), answer["acsTransID"].as_str().unwrap().to_owned());
+    let message = sdk.creq(&answer, &json!({}));
+    let sealed = seal("A128GCM", &key, &id, &message);
+    let code = |text: &str| {
+        let told: Value = serde_json::from_str(&sdk.post(text)).unwrap();
+        assert_eq!((&told["messageType"], &told["errorComponent"]), (&json!("Erro"), &json!("A")));
+        told["errorCode"].as_str().unwrap().to_owned()
+    };
+    let mut altered = sealed.clone();
+    let last = if altered.pop() == Some('A') { 'Q' } else { 'A' };
+    altered.push(last);
+    assert_eq!(code(&altered), "302");
+    assert_eq!(code("a.b.c"), "101");
+    assert_eq!(code(&sealed.replace("..", ".YQ.")), "101");
+    assert_eq!(code(&seal("A128GCM", &key, &new_id(), &message)), "301");
+    let other = with(message.clone(), &json!({ "sdkTransID": new_id() }));
+    assert_eq!(code(&seal("A128GCM", &key, &id, &other)), "301");
+    let skipped = with(message.clone(), &json!({ "sdkCounterStoA": "001" }));
+    assert_eq!(code(&seal("A128GCM", &key, &id, &skipped)), "302");
+    let sized = with(message, &json!({ "challengeWindowSize": "03" }));
+    assert_eq!(code(&seal("A128GCM", &key, &id, &sized)), "203");
+    // The same message is not taken twice.
+    assert_eq!(open("A128GCM", &key, &sdk.post(&sealed))["challengeCompletionInd"], "N");
+    assert_eq!(code(&sealed), "302");
+    // A point that is not on the curve makes no key.
+    let off = json!({ "kty": "EC", "crv": "P-256", "x": "A".repeat(43), "y": "A".repeat(43) });
+    let told = stage.ask("visa", &with(sdk.areq(CARD), &json!({ "sdkEphemPubKey": off })));
+    assert_eq!(
+        (&told["errorCode"], &told["errorDetail"]),
+        (&json!("203"), &json!("sdkEphemPubKey"))
+    );
+    assert_eq!(told["errorComponent"], "A");
+}
+
+#[test]
+fn what_is_signed_can_be_checked() {
+    let stage = Stage::set();
+    let sdk = Sdk::new(&stage, "A128GCM");
+    let request = sdk.areq(CARD);
+    let answer = stage.ask("visa", &request);
+    let signed = answer["acsSignedContent"].as_str().unwrap();
+    let (text, signature) = signed.rsplit_once('.').unwrap();
+    let (header, payload) = text.split_once('.').unwrap();
+    let header: Value = serde_json::from_slice(&decode(header).unwrap()).unwrap();
+    let payload: Value = serde_json::from_slice(&decode(payload).unwrap()).unwrap();
+    assert_eq!(header["alg"], "ES256");
+    assert_eq!(payload["acsURL"], format!("{}/sim/acs/app", stage.simulator.base_url()));
+    assert_eq!(payload["sdkEphemPubKey"], request["sdkEphemPubKey"]);
+    let [leaf, root] =
+        [0, 1].map(|at| STANDARD.decode(header["x5c"][at].as_str().unwrap()).unwrap());
+    // The key of an EC certificate: a string of 66 bytes that begins with an uncompressed point.
+    let at = leaf.windows(4).position(|it| it == [0x03, 0x42, 0x00, 0x04]).unwrap() + 3;
+    let key = Verifying::new(&ECDSA_P256_SHA256_FIXED, &leaf[at..at + 65]);
+    key.verify(text.as_bytes(), &decode(signature).unwrap()).unwrap();
+    issued(leaf, root);
+}
+
+/// The signer's certificate comes from the root.
+fn issued(leaf: Vec<u8>, root: Vec<u8>) {
+    use rustls::{
+        RootCertStore,
+        pki_types::{CertificateDer, UnixTime},
+        server::WebPkiClientVerifier,
+    };
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(root)).unwrap();
+    let provider = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
+    let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(1_794_700_800));
+    let verifier = verifier.build().unwrap();
+    verifier.verify_client_cert(&CertificateDer::from(leaf), &[], now).unwrap();
+}

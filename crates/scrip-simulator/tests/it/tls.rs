@@ -1,0 +1,82 @@
+//! Results to a 3DS server that speaks TLS.
+
+use std::{io::Write as _, sync::Arc, time::Duration};
+
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::{
+    ServerConfig,
+    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
+};
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, acs_path, creq, patient, with};
+
+const CARD: &str = "4200000000000004";
+
+/// One connection, with whoever speaks TLS: the first message on it, or none.
+fn listen(
+    key: &CertifiedKey<rcgen::KeyPair>,
+) -> (String, std::sync::mpsc::Receiver<Option<Value>>) {
+    let private = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.signing_key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![key.cert.der().clone()], private)
+        .unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://localhost:{}/results", listener.local_addr().unwrap().port());
+    let (told, heard) = std::sync::mpsc::channel();
+    let thread = std::thread::Builder::new().name("3ds-server".to_owned());
+    thread
+        .spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            let connection = rustls::ServerConnection::new(Arc::new(config)).unwrap();
+            let mut stream = rustls::StreamOwned::new(connection, stream);
+            drop(told.send(message(&mut stream)));
+        })
+        .unwrap();
+    (url, heard)
+}
+
+fn message(stream: &mut (impl std::io::Read + std::io::Write)) -> Option<Value> {
+    let mut text = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        let count = stream.read(&mut piece).ok().filter(|it| *it > 0)?;
+        text.extend_from_slice(&piece[..count]);
+        let all = String::from_utf8_lossy(&text).into_owned();
+        let body = all.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
+        if let Some(read) = body.and_then(|it| serde_json::from_str(&it).ok()) {
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").unwrap();
+            return Some(read);
+        }
+    }
+}
+
+fn result_over_tls(trusted: bool) -> Option<Value> {
+    let key = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (url, heard) = listen(&key);
+    let mut settings = patient();
+    if trusted {
+        write!(settings.trusted_roots, "{}", key.cert.pem()).unwrap();
+    }
+    let stage = Stage::with(settings);
+    let request = with(stage.areq(CARD), &json!({ "threeDSServerURL": url }));
+    let answer = stage.ask("visa", &request);
+    stage.form(&acs_path(&answer), &[("creq", &creq(&answer))]);
+    let last = stage.press(&answer, &[("action", "submit"), ("code", "1234")]);
+    assert_eq!(last.brings("cres")["transStatus"], "Y", "the browser goes back in any case");
+    heard.recv_timeout(Duration::from_secs(60)).unwrap()
+}
+
+#[test]
+fn a_server_that_is_trusted_gets_the_result() {
+    assert_eq!(result_over_tls(true).unwrap()["transStatus"], "Y");
+}
+
+#[test]
+fn a_server_that_is_not_trusted_gets_nothing() {
+    assert!(result_over_tls(false).is_none());
+}
