@@ -1,6 +1,8 @@
 //! What the vault needs kept. Engines implement this; they are not trusted with plaintext.
 
-use std::{any::Any, fmt, future::Future, pin::Pin};
+mod answers;
+
+use std::{fmt, future::Future, pin::Pin};
 
 use scrip_seal::{Fingerprint, IndexDigest, Sealed};
 
@@ -28,6 +30,8 @@ use crate::{
     token_type::TokenType,
     usage::Usage,
 };
+
+pub use answers::{AskedAnswer, Claim, Claimed, StoredAnswer, StoredPart};
 
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
@@ -425,64 +429,6 @@ pub enum Obstacle {
 pub enum Changed {
     Done,
     Stale,
-}
-
-/// Which answer is asked for.
-#[derive(Debug, Clone, Copy)]
-pub struct AskedAnswer {
-    pub tenant: TenantId,
-    pub digest: [u8; 32],
-    pub now: Timestamp,
-    /// Answers from before this are forgotten.
-    pub since: Timestamp,
-}
-
-#[derive(Debug)]
-pub enum Claimed {
-    /// Nobody has answered; the claim keeps others from it until it is dropped.
-    Claim(Claim),
-    Answered(StoredAnswer),
-    InFlight,
-}
-
-/// An answer that was found, with those parts whose tokens are still there.
-#[derive(Debug)]
-pub struct StoredAnswer {
-    pub digest: [u8; 32],
-    pub created_at: Timestamp,
-    pub head: Sealed,
-    pub parts: Vec<StoredPart>,
-}
-
-/// What an answer shows of one token.
-#[derive(Debug)]
-pub struct StoredPart {
-    /// Which of the writes it came from.
-    pub at: usize,
-    pub token: TokenId,
-    /// Where its token is now.
-    pub containers: Containers,
-    pub sealed: Sealed,
-}
-
-/// Held while a request with an idempotency key is in flight.
-pub struct Claim {
-    pub digest: [u8; 32],
-    _held: Box<dyn Any + Send + Sync>,
-}
-
-impl Claim {
-    /// `held` is whatever ends the engine's claim when it is dropped.
-    #[must_use]
-    pub fn new(digest: [u8; 32], held: Box<dyn Any + Send + Sync>) -> Self {
-        Self { digest, _held: held }
-    }
-}
-
-impl fmt::Debug for Claim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Claim")
-    }
 }
 
 #[derive(Debug)]

@@ -213,6 +213,8 @@ fn believe(
     now: Timestamp,
 ) -> Result<(Held, Vec<Effect>, Option<ServiceFailure>), Error> {
     let id = held.record.id;
+    // Whoever looked meanwhile was told that its fate is unknown, and so it stays.
+    let answered = if held.is_given_up(now) { Err(Unanswered::TimedOut) } else { answered };
     let (event, failure) = match answered {
         Err(Unanswered::NotSent) => {
             let failure = ServiceFailure::unanswered(Unanswered::NotSent, id);

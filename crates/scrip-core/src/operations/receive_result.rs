@@ -86,9 +86,12 @@ pub async fn receive_result(
     };
     let event = Event::Result { result, secret: SecretFact::Matches };
     let asked = (Operation::ReceiveResult, origin);
-    match notify(vault, directory, asked, (posted.id, &event)).await? {
-        Ok((_, effects)) => Ok(answer(&effects, &document)),
-        Err(refusal) => Ok(refuse(&Refusal::fault(&refusal), Some(&document))),
+    match notify(vault, directory, asked, (posted.id, &event)).await {
+        Ok(Ok((_, effects))) => Ok(answer(&effects, &document)),
+        Ok(Err(refusal)) => Ok(refuse(&Refusal::fault(&refusal), Some(&document))),
+        // It went between the two looks.
+        Err(Error::NotFound) => Ok(refuse(&unknown(), Some(&document))),
+        Err(error) => Err(error),
     }
 }
 

@@ -102,6 +102,11 @@ impl Held {
         Ok((Self { record: self.record.clone(), body }, effects))
     }
 
+    /// Whether time alone has ended it since it was read: then others were told so already.
+    pub(crate) fn is_given_up(&self, now: Timestamp) -> bool {
+        settled(&self.body.state, moment(now)) != self.body.state
+    }
+
     /// Whether anything is to be written: a step that changes nothing and tells nobody is not.
     pub(crate) fn differs(&self, before: &Self, effects: &[Effect]) -> bool {
         let told = effects.iter().any(|it| matches!(it, Effect::Emit { .. }));

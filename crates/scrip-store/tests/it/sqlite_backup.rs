@@ -97,6 +97,7 @@ async fn lived_in() -> Desk {
     let audit = desk.audit(Operation::CreateTokenIntent);
     let written = Beside { audit, entity: "intent".to_owned(), answer: None };
     desk.store().insert_token_intent(desk.inquiry(), intent, written).await.unwrap();
+    desk.insert_session(desk.written(desk.session(1), &[1])).await.unwrap();
     let seen = vec![Seen::new("id-1", "revealed")];
     desk.world.vault.record_seen(&desk.caller, Operation::GetToken, seen).await.unwrap();
     let first = record("id-1");

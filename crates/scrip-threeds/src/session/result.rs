@@ -2,7 +2,7 @@
 //! only says that it is over.
 
 use super::{
-    Effect, Moment, Phase, Refusal, Session, Waiting,
+    Effect, Failure, Moment, Phase, Refusal, Session, Waiting,
     step::{Stepped, emit, emit_status},
 };
 use crate::{
@@ -17,7 +17,7 @@ impl Session {
     pub(super) fn result(&self, result: &RReq, now: Moment) -> Stepped {
         self.is_about(&result.server_trans_id)?;
         // A challenge has one result. A second one, and one for no challenge, is for nobody.
-        let (waiting, until) = self.waiting().ok_or(Refusal::NoChallenge)?;
+        let (waiting, until) = self.waiting().ok_or_else(|| self.without_challenge())?;
         fits(waiting, result)?;
         if until.is_some_and(|it| now >= it) {
             return Err(Refusal::TooLate);
@@ -33,6 +33,23 @@ impl Session {
             effects.push(emit(EventType::DecoupledChallengeNotification));
         }
         Ok((session, effects))
+    }
+
+    /// A decoupled challenge that was given up had a result, which comes too late.
+    fn without_challenge(&self) -> Refusal {
+        match self.phase {
+            Phase::Failed { failure: Failure::ResultNotReceived, .. } => Refusal::TooLate,
+            Phase::Failed { failure: Failure::FateUnknown | Failure::Refused, .. }
+            | Phase::Created
+            | Phase::MethodPending
+            | Phase::MethodCompleted
+            | Phase::MethodTimedOut
+            | Phase::Authenticating { .. }
+            | Phase::Challenged { .. }
+            | Phase::Decoupled { .. }
+            | Phase::Authenticated { .. }
+            | Phase::Expired => Refusal::NoChallenge,
+        }
     }
 
     /// Told once: a browser that comes back twice is shown the same page, and nobody is told again.
