@@ -1,10 +1,6 @@
 //! Authenticate Session.
 
-use std::{
-    io::Write,
-    net::TcpStream,
-    time::{Duration, Instant},
-};
+use std::{io::Write, net::TcpStream, time::Duration};
 
 use scrip_core::tenant::Settings;
 use serde_json::{Value, json};
@@ -203,15 +199,14 @@ fn a_client_that_hangs_up_does_not_lose_the_outcome() {
     stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
     let path = format!("{SESSIONS}/{session}");
     let until = |done: &dyn Fn(&Value) -> bool| {
-        let begun = Instant::now();
-        loop {
+        for _ in 0..10_000 {
             let found = server.fetch(&keys.private, &path).is(200);
             if done(&found) {
                 return found;
             }
-            assert!(begun.elapsed() < Duration::from_secs(60), "{found}");
             std::thread::sleep(Duration::from_millis(5));
         }
+        panic!("it never came to that");
     };
     // It is written that it asks, and only then does the client go.
     until(&|it| it["modified_date"].is_string());

@@ -148,12 +148,14 @@ impl<'a> World<'a> {
     }
 
     fn threeds_session(&self, operation: Operation, key: Option<&str>) -> &String {
-        match operation {
-            Operation::UpdateSession if key == Some(&self.keys.public) => &self.sessions.of_public,
-            Operation::UpdateSession => &self.sessions.of_private,
-            Operation::GetChallengeResult => &self.sessions.challenged,
-            _ => &self.sessions.new,
+        if operation == Operation::GetChallengeResult {
+            return &self.sessions.challenged;
         }
+        if operation != Operation::UpdateSession {
+            return &self.sessions.new;
+        }
+        let by_public = key == Some(&self.keys.public);
+        if by_public { &self.sessions.of_public } else { &self.sessions.of_private }
     }
 
     /// Whatever is needed to call it: what the path and the body want is this world's.

@@ -18,8 +18,11 @@ enum Of {
     OldMerchant,
 }
 
-/// Number, session, a path to put a value at (null takes it away), and the path that is told.
-type Case = (u8, Of, &'static [(&'static str, &'static str)], &'static str);
+/// Paths, and what is put there; null takes it away.
+type Changes = &'static [(&'static str, &'static str)];
+
+/// Number, session, changes, and the path that is told.
+type Case = (u8, Of, Changes, &'static str);
 
 #[rustfmt::skip]
 const BROKEN: &[Case] = &[
@@ -78,7 +81,7 @@ const BROKEN: &[Case] = &[
 ];
 
 #[rustfmt::skip]
-const KEPT: &[(u8, Of, &[(&str, &str)])] = &[
+const KEPT: &[(u8, Of, Changes)] = &[
     (4, Of::Browser, &[("authentication_category", r#""non-payment""#)]),
     (5, Of::Browser, &[("authentication_type", r#""add-card""#)]),
     (5, Of::Merchant, &[("authentication_type", r#""top-up""#)]),

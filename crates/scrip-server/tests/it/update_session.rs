@@ -50,6 +50,16 @@ fn the_key_of_an_app_may_be_an_object() {
     assert_eq!(SHARED.scripted.exchange(&id).unwrap().asked["sdkEphemPubKey"], key);
 }
 
+/// Its SDK reads the outcome too, and cannot read objects there.
+#[test]
+fn an_app_is_shown_no_extensions() {
+    let id = SHARED.app_session(&ACME.public, &SHARED.card_intent(&ACME));
+    SHARED.put(&ACME.public, &path(&id), &json!({"device_info": app()})).is(200);
+    let outcome = SHARED.authenticate(&ACME.private, &id, &payment("Failed")).is(200);
+    assert_eq!(outcome["authentication_status"], "failed");
+    assert!(outcome.get("message_extensions").is_none(), "{outcome}");
+}
+
 #[test]
 fn only_its_creator_changes_it_and_only_for_an_app() {
     let body = json!({"device_info": app()});
