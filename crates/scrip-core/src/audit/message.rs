@@ -23,6 +23,16 @@ pub const OUTCOMES: &[(&str, &str)] = &[
     ("unprocessable", "could not be processed"),
     ("gone", "was refused: this is not offered any more"),
     ("invalid", "was refused: the request was not valid"),
+    ("asked", "is about to be authenticated"),
+    ("successful", "was authenticated"),
+    ("attempted", "was authenticated, as far as its issuer can"),
+    ("failed", "was not authenticated"),
+    ("unavailable", "could not be authenticated"),
+    ("rejected", "was rejected by its issuer"),
+    ("informational", "was made known to its issuer"),
+    ("challenge", "is being challenged"),
+    ("decoupled_challenge", "is being challenged by its issuer"),
+    ("service_failed", "was not served: somebody else failed"),
 ];
 
 #[must_use]

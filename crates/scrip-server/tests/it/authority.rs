@@ -30,7 +30,7 @@ fn ask(server: &Server, kind: &'static str, permission: Permission) -> Operation
         Some(kind) => server.permissions(&world.keys.tenant, kind, &[permission]),
         None => world.session(&[permission]),
     };
-    opened(&world, &key)
+    opened(&world.with_session_of(&key), &key)
 }
 
 fn common(lines: &[(&'static str, Permission, Operations)], kind: Option<&str>) -> Operations {

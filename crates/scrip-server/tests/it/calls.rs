@@ -11,7 +11,10 @@ use scrip_server::http::{RouteSummary, routes};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::server::{Keys, Reply, Server};
+use crate::{
+    server::{Keys, Reply, Server},
+    threeds,
+};
 
 /// The body of each operation; nothing where there is none.
 type Body = fn(&World<'_>) -> Option<Value>;
@@ -50,6 +53,11 @@ const ROWS: &[(Operation, Body)] = &[
     (Operation::ListPermissions, |_| None),
     (Operation::CreateAccessSession, |_| None),
     (Operation::AuthorizeAccessSession, |it| Some(json!({"nonce": it.nonce, "permissions": [it.lent]}))),
+    (Operation::CreateSession, |it| Some(json!({"token_intent_id": it.sessions.intent}))),
+    (Operation::GetSession, |_| None),
+    (Operation::UpdateSession, |_| Some(json!({"device_info": threeds::app()}))),
+    (Operation::AuthenticateSession, |_| Some(threeds::payment("Frictionless"))),
+    (Operation::GetChallengeResult, |_| None),
     (Operation::ListLogs, |_| None),
     (Operation::ListLogEntityTypes, |_| None),
     (Operation::ListConnectionFormulas, |_| None),
@@ -69,6 +77,42 @@ pub(crate) struct World<'a> {
     pub(crate) nonce: String,
     /// What is lent when a session is authorized.
     pub(crate) lent: &'static str,
+    pub(crate) sessions: Sessions,
+}
+
+/// 3-D Secure sessions, one for each that an operation can touch.
+pub(crate) struct Sessions {
+    /// Of their card.
+    pub(crate) intent: String,
+    /// Of a browser, not yet authenticated.
+    pub(crate) new: String,
+    /// Of an app, by who created it.
+    pub(crate) of_public: String,
+    pub(crate) of_private: String,
+    /// A challenge that is over.
+    pub(crate) challenged: String,
+}
+
+impl Sessions {
+    fn new(server: &Server, keys: &Keys) -> Self {
+        let intent = server.card_intent(keys);
+        let challenged = server.challenged(keys, server.browser_session_of(keys, &intent));
+        server.tell_result(&challenged, "Y");
+        Self {
+            new: server.browser_session_of(keys, &intent),
+            of_public: server.app_session(&keys.public, &intent),
+            of_private: server.app_session(&keys.private, &intent),
+            challenged,
+            intent,
+        }
+    }
+
+    /// None of these is anybody's.
+    pub(crate) fn of_nobody() -> Self {
+        let ids = [(); 5].map(|()| Uuid::new_v4().to_string());
+        let [intent, new, of_public, of_private, challenged] = ids;
+        Self { intent, new, of_public, of_private, challenged }
+    }
 }
 
 impl<'a> World<'a> {
@@ -88,7 +132,30 @@ impl<'a> World<'a> {
         let body = json!({"type": "token", "data": 1});
         let intent = server.post(&keys.private, "/token-intents", &body).is(201);
         let intent = text(&intent["id"]);
-        Self { server, keys, token, intent, application, api_key, nonce, lent: "token:read" }
+        let sessions = Sessions::new(server, &keys);
+        let lent = "token:read";
+        Self { server, keys, token, intent, application, api_key, nonce, lent, sessions }
+    }
+
+    /// With an app's session of this key, if it may create one: nobody else may change that.
+    pub(crate) fn with_session_of(mut self, key: &str) -> Self {
+        let body = json!({"token_intent_id": self.sessions.intent, "device": "app"});
+        let made = self.server.post(key, threeds::SESSIONS, &body);
+        if made.status == 201 {
+            self.sessions.of_private = crate::server::text(&made.json(), "id");
+        }
+        self
+    }
+
+    fn threeds_session(&self, operation: Operation, key: Option<&str>) -> &String {
+        if operation == Operation::GetChallengeResult {
+            return &self.sessions.challenged;
+        }
+        if operation != Operation::UpdateSession {
+            return &self.sessions.new;
+        }
+        let by_public = key == Some(&self.keys.public);
+        if by_public { &self.sessions.of_public } else { &self.sessions.of_private }
     }
 
     /// Whatever is needed to call it: what the path and the body want is this world's.
@@ -96,6 +163,7 @@ impl<'a> World<'a> {
         let owner = match route.path.split('/').nth(1) {
             Some("tokens") => &self.token,
             Some("token-intents") => &self.intent,
+            Some("3ds") => self.threeds_session(route.operation, key),
             _ => &self.application,
         };
         let path = route.path.replace("{id}", owner).replace("{key_id}", &self.api_key);
@@ -159,6 +227,10 @@ impl<'a> World<'a> {
             count("applications"),
             count("api_keys"),
             count("access_sessions"),
+            get(&format!("/3ds/sessions/{}", self.sessions.new), &self.keys.private),
+            get(&format!("/3ds/sessions/{}", self.sessions.of_private), &self.keys.private),
+            count("sessions"),
+            count("session_events"),
         ]
     }
 }

@@ -12,7 +12,7 @@ use scrip_server::http::{RouteSummary, routes};
 use uuid::Uuid;
 
 use crate::{
-    calls::{World, held_by},
+    calls::{Sessions, World, held_by},
     server::{Server, grant},
 };
 
@@ -174,23 +174,32 @@ fn another_tenant_finds_nothing() {
     let world = World::new(&COVERED);
     let before = world.state();
     let tenant = world.keys.tenant.id.to_string();
-    let marks =
-        [&world.token, &world.intent, &world.application, &world.api_key, &world.nonce, &tenant];
+    let (card, session) = (&world.sessions.intent, &world.sessions.new);
+    let marks = [&world.token, &world.intent, &world.application, &world.api_key, &world.nonce];
+    let marks: Vec<_> = marks.into_iter().chain([&tenant, card, session]).collect();
     for route in routes() {
         for kind in admitted(route.needs) {
             let stranger = World::new(&COVERED);
             let key = stranger.full(kind);
             let reply = world.call(&route, Some(key));
-            for mark in marks {
+            for mark in &marks {
                 assert!(!reply.text.contains(mark.as_str()), "{route:?}: {}", reply.text);
             }
             // Some name in the body what others name in the path.
-            let in_body = [Operation::AuthorizeAccessSession, Operation::Detokenize];
+            let in_body = [
+                Operation::AuthorizeAccessSession,
+                Operation::Detokenize,
+                Operation::CreateSession,
+            ];
             if !route.path.contains("{id}") && !in_body.contains(&route.operation) {
                 assert!((200..=204).contains(&reply.status), "{route:?}: {}", reply.text);
                 continue;
             }
-            let others = [(Operation::RegenerateApplicationKey, 410), (Operation::Detokenize, 400)];
+            let others = [
+                (Operation::RegenerateApplicationKey, 410),
+                (Operation::Detokenize, 400),
+                (Operation::CreateSession, 400),
+            ];
             let other = others.iter().find(|it| it.0 == route.operation);
             let expected = other.map_or(404, |it| it.1);
             assert_eq!(reply.status, expected, "{route:?}: {}", reply.text);
@@ -200,6 +209,7 @@ fn another_tenant_finds_nothing() {
                 application: Uuid::new_v4().to_string(),
                 api_key: Uuid::new_v4().to_string(),
                 nonce: "nobodys-nonce".to_owned(),
+                sessions: Sessions::of_nobody(),
                 ..stranger
             };
             let unknown = nobodys.call(&route, Some(nobodys.full(kind)));

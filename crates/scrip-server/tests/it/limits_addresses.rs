@@ -6,7 +6,10 @@ use scrip_core::{
 };
 use scrip_server::{http::client_address::TrustedProxies, limiter::Limiter};
 
-use crate::limits_scene::{Scene, requests};
+use crate::{
+    limits_scene::{Scene, requests},
+    threeds::is_refused_page,
+};
 
 const WRONG: &str = "no such key";
 
@@ -60,6 +63,26 @@ fn the_record_has_the_clients_address() {
     let found: Vec<String> =
         statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
     assert_eq!(found, ["203.0.113.77", "2001:db8:1:1::77", "203.0.113.78"]);
+}
+
+/// Before anything is read or looked up, and in the language of who posts: a page, or a problem.
+#[test]
+fn what_needs_no_key_counts_on_the_address() {
+    let scene = Scene::new(TenantKind::Test, requests(3));
+    let session = "/3ds/sessions/8a880dc0-d2d2-4067-bcb1-b08d1690b26e";
+    let post = |path: &str, form: &str, body: &str| {
+        scene.ask("203.0.113.1", "POST", &format!("{session}{path}")).text(form, body).send()
+    };
+    let form = "application/x-www-form-urlencoded";
+    is_refused_page(&post("/method-notification", form, "threeDSMethodData=e30"), 400);
+    is_refused_page(&post("/challenge-notification", form, "cres=e30"), 400);
+    post("/results/secret", "application/json", "{}").is(200);
+    for path in ["/method-notification", "/challenge-notification"] {
+        let refused = post(path, form, "");
+        is_refused_page(&refused, 429);
+        assert!(refused.headers.contains_key("retry-after"));
+    }
+    post("/results/secret", "application/json", "{}").refused(429, "address");
 }
 
 /// A client that went over at one row is not held against another at the same address.

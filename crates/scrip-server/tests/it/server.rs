@@ -34,7 +34,7 @@ use scrip_store::SqliteStore;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, runtime::Runtime};
 
-use crate::contract;
+use crate::{contract, directory_servers::Scripted};
 
 /// The wall clock, moved by hand.
 #[derive(Default)]
@@ -58,6 +58,7 @@ pub(crate) struct Server {
     pub(crate) root: Arc<RootKey>,
     pub(crate) address: SocketAddr,
     pub(crate) clock: Arc<MovedClock>,
+    pub(crate) scripted: Arc<Scripted>,
     folder: tempfile::TempDir,
     agent: ureq::Agent,
 }
@@ -103,6 +104,7 @@ impl Server {
         let clock = Arc::new(MovedClock::default());
         let root = RootKey::from_text("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
         let root = Arc::new(root);
+        let scripted = Arc::new(Scripted::default());
         let vault = Vault {
             store: Arc::new(SqliteStore::open(&folder.path().join("scrip.db")).unwrap()),
             epochs: Arc::new(EpochKeys::in_memory(Duration::from_secs(900))),
@@ -110,7 +112,7 @@ impl Server {
             clock: Arc::<MovedClock>::clone(&clock),
             chance: scrip_seal::fill_random,
             audit: Arc::default(),
-            directory_servers: Arc::new(scrip_core::threeds::NoDirectoryServers::default()),
+            directory_servers: Arc::<Scripted>::clone(&scripted),
         };
         let (app, listener) = runtime.block_on(async {
             found_vault(&vault, &*root).await.unwrap();
@@ -124,7 +126,7 @@ impl Server {
         let address = listener.local_addr().unwrap();
         runtime.spawn(serve(Arc::clone(&app), listener, std::future::pending()));
         let config = ureq::Agent::config_builder().http_status_as_error(false).build();
-        Self { runtime, app, root, address, clock, folder, agent: config.into() }
+        Self { runtime, app, root, address, clock, scripted, folder, agent: config.into() }
     }
 
     pub(crate) fn database(&self) -> std::path::PathBuf {

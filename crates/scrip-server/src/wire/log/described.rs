@@ -27,7 +27,7 @@ pub(crate) fn components() -> Vec<(&'static str, Schema)> {
         always("id", text().pattern("^(audit|access)-[0-9]+$")),
         always("tenant_id", uuid()),
         sometimes("actor_id", uuid().about("The application; absent when it was none.")),
-        always("actor_type", one_of(["application", "operator", "vault"])),
+        always("actor_type", one_of(["application", "operator", "vault", "outsider"])),
         sometimes("entity_type", entity_type()),
         sometimes("entity_id", text().about("Absent where there is none to name.")),
         always("operation", text()),
