@@ -1,5 +1,9 @@
 //! Transactions that an `ARes` left open, and where each of them stands. No card number is kept.
 
+mod progress;
+
+pub(crate) use progress::{Phase, Progress, Visit};
+
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
@@ -8,11 +12,11 @@ use std::{
 };
 
 use scrip_threeds::{
-    code::{AuthenticationCategory, DeviceChannel, Scheme, Status},
+    code::{AuthenticationCategory, DeviceChannel, Scheme},
     format::{Text, TransId, Url, Version},
     message::{AcsRendering, Scene},
 };
-use tokio::{sync::watch, task::AbortHandle, time::Instant};
+use tokio::{task::AbortHandle, time::Instant};
 
 use crate::{acs::AppKeys, card::Challenge, page::Purchase};
 
@@ -53,30 +57,11 @@ pub(crate) enum Course {
     Decoupled,
 }
 
-/// Where a challenge stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Nobody has asked for it yet.
-    Waiting,
-    /// The cardholder has the page.
-    Shown,
-    /// The result is on its way.
-    Ending,
-    /// The browser can go home with this.
-    Ended(Status),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Visit {
-    First,
-    Again,
-}
-
 /// One transaction.
 #[derive(Debug)]
 pub(crate) struct Transaction {
     pub(crate) facts: Facts,
-    pub(crate) phase: watch::Sender<Phase>,
+    pub(crate) progress: Progress,
     /// Codes that were typed, right or wrong.
     pub(crate) tries: Mutex<u8>,
     /// Messages of an app, which are numbered.
@@ -104,7 +89,7 @@ impl Transaction {
     pub(crate) fn new(facts: Facts) -> Self {
         Self {
             facts,
-            phase: watch::Sender::new(Phase::Waiting),
+            progress: Progress::new(),
             tries: Mutex::new(0),
             messages: Mutex::new(0),
             session_data: Mutex::new(None),
@@ -116,29 +101,6 @@ impl Transaction {
     pub(crate) fn set_timer(&self, task: AbortHandle) {
         let old = self.timer.lock().unwrap_or_else(PoisonError::into_inner).replace(Timer(task));
         drop(old);
-    }
-
-    /// The cardholder has come. Whether that was the first time.
-    pub(crate) fn begin(&self) -> Visit {
-        let first = self.phase.send_if_modified(|phase| {
-            let waiting = *phase == Phase::Waiting;
-            if waiting {
-                *phase = Phase::Shown;
-            }
-            waiting
-        });
-        if first { Visit::First } else { Visit::Again }
-    }
-
-    /// Of all who want to end it, one may. A timer may do so only from the phase that it watched.
-    pub(crate) fn claim(&self, from: &[Phase]) -> bool {
-        self.phase.send_if_modified(|phase| {
-            let mine = from.contains(phase);
-            if mine {
-                *phase = Phase::Ending;
-            }
-            mine
-        })
     }
 
     /// Another code was typed; how many that makes.

@@ -33,6 +33,7 @@ mod prometheus;
 mod quotas;
 mod sealed;
 mod settings;
+mod simulator;
 #[path = "../support/stop.rs"]
 mod stop;
 #[cfg(target_os = "linux")]

@@ -9,7 +9,7 @@ use axum::{
 };
 use bytes::Bytes;
 use scrip_threeds::{
-    code::{ChallengeCancel, Status, UiType, YesNo},
+    code::{ChallengeCancel, UiType, YesNo},
     fault::{Component, ErrorCode, Fault},
     format::{Digits, Text},
     message::{About, CReq, CRes, Document, Erro, Message, MessageType},
@@ -82,13 +82,14 @@ async fn converse(
         return Err(Fault::of(ErrorCode::TransactionUnknown));
     }
     let counter = count(transaction, &request)?;
-    let visit = transaction.begin();
+    let visit = transaction.progress.begin();
     let typed = act(world, transaction, &request, visit);
-    let status = if *transaction.phase.borrow() == Phase::Shown {
+    let status = if transaction.progress.phase() == Phase::Shown {
         timer::await_step(world, transaction);
         None
     } else {
-        Some(wait(transaction).await?)
+        let ended = transaction.progress.ended().await;
+        Some(ended.ok_or(Fault::of(ErrorCode::TransientFailure))?)
     };
     let answer = match status {
         Some(status) => last_cres(facts, status),
@@ -117,7 +118,7 @@ enum Typed {
 }
 
 fn act(world: &Arc<World>, transaction: &Arc<Transaction>, request: &CReq, visit: Visit) -> Typed {
-    let end = |end| finish(world, transaction, &[Phase::Shown], end);
+    let end = |end| finish(world, transaction, Phase::Shown, end);
     if request.cancel.is_some() {
         let late = request.cancel == Some(ChallengeCancel::SdkTimeout);
         end(if late { End::TooSlow } else { End::Canceled });
@@ -142,17 +143,6 @@ fn act(world: &Arc<World>, transaction: &Arc<Transaction>, request: &CReq, visit
         }
     }
     Typed::Otherwise
-}
-
-async fn wait(transaction: &Transaction) -> Result<Status, Fault> {
-    let mut phases = transaction.phase.subscribe();
-    let ended = phases.wait_for(|it| matches!(it, Phase::Ended(_))).await;
-    match ended.map(|it| it.clone()) {
-        Ok(Phase::Ended(status)) => Ok(status),
-        Ok(Phase::Waiting | Phase::Shown | Phase::Ending) | Err(_) => {
-            Err(Fault::of(ErrorCode::TransientFailure))
-        }
-    }
 }
 
 fn prompt(transaction: &Transaction, typed: Typed) -> CRes {

@@ -62,8 +62,8 @@ fn outcome(challenge: Challenge, end: End) -> Outcome {
 
 /// Ends it, if it is still where it is said to be. In a task of its own: a browser that leaves does
 /// not take the result with it.
-pub(super) fn finish(world: &Arc<World>, transaction: &Arc<Transaction>, from: &[Phase], end: End) {
-    if !transaction.claim(from) {
+pub(super) fn finish(world: &Arc<World>, transaction: &Arc<Transaction>, from: Phase, end: End) {
+    if !transaction.progress.claim(from) {
         return;
     }
     let (world, transaction) = (Arc::clone(world), Arc::clone(transaction));
@@ -75,7 +75,7 @@ pub(super) fn finish(world: &Arc<World>, transaction: &Arc<Transaction>, from: &
         let told = if passed { Status::Successful } else { Status::Failed };
         let result = result(facts, &outcome, transaction.tries());
         let knob = world.knobs(facts.scheme).rreq;
-        let ended = || transaction.phase.send_replace(Phase::Ended(told));
+        let ended = || transaction.progress.end(told);
         if matches!(knob, Reporting::Late | Reporting::Never) {
             ended();
             directory::report(&world, facts, &result, knob).await;

@@ -47,7 +47,7 @@ pub(crate) async fn receive_creq(State(world): State<Arc<World>>, body: Bytes) -
     if !request.server_trans_id.is_same(&facts.server_trans_id) {
         return complain(&transaction, &Fault::of(ErrorCode::TransactionUnknown), &document);
     }
-    if transaction.begin() == Visit::First {
+    if transaction.progress.begin() == Visit::First {
         let data = field(&body, "threeDSSessionData").and_then(|it| Text::parse(&it).ok());
         *transaction.session_data.lock().unwrap_or_else(PoisonError::into_inner) = data;
     }
@@ -62,7 +62,7 @@ pub(crate) async fn receive_answer(
 ) -> Response {
     let found = TransId::parse(&id).ok().and_then(|it| world.transactions.find(&it));
     let shown = |it: &Arc<Transaction>| {
-        it.facts.course == Course::Page && *it.phase.borrow() != Phase::Waiting
+        it.facts.course == Course::Page && it.progress.phase() != Phase::Waiting
     };
     let Some(transaction) = found.filter(shown) else {
         return error(StatusCode::BAD_REQUEST, "This challenge is not known, or has gone.");
@@ -73,10 +73,10 @@ pub(crate) async fn receive_answer(
 
 /// What the button does. One that comes after the end does nothing.
 fn act(world: &Arc<World>, transaction: &Arc<Transaction>, body: &Bytes) -> Complaint {
-    if *transaction.phase.borrow() != Phase::Shown {
+    if transaction.progress.phase() != Phase::Shown {
         return Complaint::None;
     }
-    let end = |end| finish(world, transaction, &[Phase::Shown], end);
+    let end = |end| finish(world, transaction, Phase::Shown, end);
     let action = field(body, "action").unwrap_or_default();
     match (action.as_str(), transaction.facts.challenge.means) {
         ("cancel", _) => end(End::Canceled),
@@ -107,16 +107,14 @@ async fn proceed(
     complaint: Complaint,
 ) -> Response {
     let facts = &transaction.facts;
-    if *transaction.phase.borrow() == Phase::Shown {
+    if transaction.progress.phase() == Phase::Shown {
         timer::await_step(world, transaction);
         let action =
             format!("{}/sim/acs/challenge/{}", world.base_url, facts.acs_trans_id.expose());
         let (purchase, means) = (&facts.purchase, facts.challenge.means);
         return challenge(&Prompt { purchase, means, action: &action, complaint });
     }
-    let mut phases = transaction.phase.subscribe();
-    let ended = phases.wait_for(|it| matches!(it, Phase::Ended(_))).await;
-    let Ok(Phase::Ended(status)) = ended.map(|it| it.clone()) else {
+    let Some(status) = transaction.progress.ended().await else {
         return error(StatusCode::INTERNAL_SERVER_ERROR, "The challenge has no end.");
     };
     bring_back(world, transaction, status)

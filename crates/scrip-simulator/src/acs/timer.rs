@@ -44,7 +44,7 @@ fn start(
     let task = tokio::spawn(async move {
         tokio::time::sleep(after).await;
         if let Some(transaction) = weak.upgrade() {
-            finish(&world, &transaction, &[from], end);
+            finish(&world, &transaction, from, end);
         }
     });
     transaction.set_timer(task.abort_handle());

@@ -198,8 +198,9 @@ fn a_scheme_can_have_its_own() {
     assert_eq!(stage.look("/sim/knobs/mastercard")["areq"], json!({ "erro": "403" }));
     stage.reset("/sim/knobs/visa");
     assert_eq!(stage.ask("visa", &stage.areq("4242424242424242"))["errorCode"], "403");
-    stage.turn("/sim/knobs/visa", &json!({}));
+    stage.turn("/sim/knobs/visa", &json!({ "areq": { "erro": "402" } }));
     stage.reset("/sim/knobs");
+    assert_eq!(stage.ask("visa", &stage.areq("4242424242424242"))["transStatus"], "Y");
     assert_eq!(stage.ask("mastercard", &other)["transStatus"], "Y");
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use scrip_simulator::{Settings, Timers};
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::stage::{Stage, acs_path, creq, patient};
 
@@ -54,6 +55,24 @@ fn who_came_in_time_is_not_too_late() {
     assert!(stage.result_now().is_none());
     stage.press(&answer, &[("action", "submit"), ("code", "1234")]);
     assert_eq!(stage.result()["transStatus"], "Y");
+}
+
+/// Each step begins the time anew: all of them together take longer than one may.
+#[test]
+fn who_is_slow_and_awake_is_waited_for() {
+    let most = Duration::from_secs(2);
+    let stage = with(|it| it.interaction = most);
+    let (answer, _) = stage.challenged("visa", CARD);
+    for _ in 0..5 {
+        let before = Instant::now();
+        std::thread::sleep(Duration::from_millis(500));
+        stage.press(&answer, &[("action", "resend")]);
+        if before.elapsed() > Duration::from_millis(1500) {
+            // The machine was asleep, which looks like a cardholder who was.
+            return;
+        }
+    }
+    assert!(stage.result_now().is_none());
 }
 
 #[test]
