@@ -27,5 +27,6 @@ mod process;
 mod sealed;
 pub mod serve;
 mod telemetry;
+pub mod threeds;
 mod tls;
 mod wire;
