@@ -18,6 +18,7 @@ use crate::{
     http::client_address::TrustedProxies,
     limiter::Limiter,
     metrics::{Metrics, Reload, access::MetricsKey},
+    threeds::Servers,
 };
 
 #[derive(Debug)]
@@ -46,6 +47,10 @@ pub struct App {
     pub metrics: Metrics,
     /// With this key, `/metrics` is among the paths of the clients too.
     pub metrics_key: Option<MetricsKey>,
+    /// The schemes that are connected: the same that the vault asks.
+    pub threeds: Option<Arc<Servers>>,
+    /// How old their card ranges may get.
+    pub ranges_every: Duration,
     /// By which it is told how long a request took.
     pub ticks: Ticks,
 }
@@ -61,6 +66,8 @@ pub(crate) enum Load {
 /// in memory, so the larger ones share a room.
 pub const SMALL_BODY_BYTES: usize = 64 * 1024;
 const LARGE_BODIES_KIB: usize = 64 * 1024;
+/// What EMV allows.
+const RANGES_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl App {
     /// Open from the start.
@@ -77,6 +84,8 @@ impl App {
         Self {
             metrics: Metrics::new(vault.clock.now()),
             metrics_key: None,
+            threeds: None,
+            ranges_every: RANGES_EVERY,
             ticks: clock::ticks,
             vault,
             directory: ArcSwapOption::empty(),

@@ -32,7 +32,7 @@ use crate::{
     config::{Environment, Flag, Settings, Switch},
     data::{create_folder, explain},
     head_file,
-    launch::{self, Addresses},
+    launch::{self, Addresses, Simulate},
 };
 
 /// What a newcomer needs. Kept in clear beside the data, which only a dev vault may do.
@@ -55,25 +55,28 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
     create_folder(&settings.storage.data_dir)?;
     settings.create_store()?;
     let json = arguments.json;
-    launch::start(settings, async |settings: &Settings, app: &App, addresses: &Addresses| {
-        // After the lock that the store takes: two first starts at once must not make two keys.
-        settings.create_root_key()?;
-        let source = settings.key_source()?;
-        let folder = &settings.storage.data_dir;
-        let keys = keys(&app.vault, &*source, &folder.join("dev-keys.json")).await?;
-        let directory =
-            Directory::load(&*app.vault.store, &*source, None).await.map_err(explain)?;
-        app.open(directory, source);
-        if let Err(error) = head_file::update(&settings.head_file(), &app.vault).await {
-            tracing::error!(cause = format!("{error:#}"), "the heads of the logs are not kept");
-        }
-        let limits = settings.limits.mode;
-        if json {
-            announce_json(addresses, &keys)
-        } else {
-            announce(folder, (addresses, limits), &keys)
-        }
-    })
+    launch::start(
+        (settings, Simulate::InThisProcess),
+        async |settings: &Settings, app: &App, addresses: &Addresses| {
+            // After the lock that the store takes: two first starts at once must not make two keys.
+            settings.create_root_key()?;
+            let source = settings.key_source()?;
+            let folder = &settings.storage.data_dir;
+            let keys = keys(&app.vault, &*source, &folder.join("dev-keys.json")).await?;
+            let directory =
+                Directory::load(&*app.vault.store, &*source, None).await.map_err(explain)?;
+            app.open(directory, source);
+            if let Err(error) = head_file::update(&settings.head_file(), &app.vault).await {
+                tracing::error!(cause = format!("{error:#}"), "the heads of the logs are not kept");
+            }
+            let limits = settings.limits.mode;
+            if json {
+                announce_json(addresses, &keys)
+            } else {
+                announce(folder, (addresses, limits), &keys)
+            }
+        },
+    )
 }
 
 /// What is said on the command line, and what is not worth its trouble here.
@@ -88,6 +91,9 @@ fn flags(arguments: &DevArguments, environment: &Environment) -> Vec<Flag> {
     flags.extend(arguments.rate_limits.map(|it| ("limits.mode", mode(it).to_owned())));
     if arguments.plain_http {
         flags.push(("server.plain_http", "true".to_owned()));
+    }
+    if !environment.sets("threeds.public_url") {
+        flags.push(("threeds.public_url", "listen".to_owned()));
     }
     // Any free port: several of these may run on one machine.
     if !environment.sets("metrics.listen") {
@@ -176,7 +182,7 @@ fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
 fn announce_json(addresses: &Addresses, known: &DevKeys) -> anyhow::Result<()> {
     let DevKeys { tenant_id, keys } = known;
     let mut out = io::stdout().lock();
-    let Addresses { url, metrics } = addresses;
+    let Addresses { url, metrics, .. } = addresses;
     let line = serde_json::json!({
         "url": url, "metrics": metrics, "tenant_id": tenant_id, "keys": keys,
     });
@@ -194,7 +200,7 @@ fn announce(
         Switch::Off => "off",
     };
     let DevKeys { tenant_id, keys } = known;
-    let Addresses { url, metrics } = addresses;
+    let Addresses { url, metrics, .. } = addresses;
     let mut out = io::stdout().lock();
     write!(
         out,
