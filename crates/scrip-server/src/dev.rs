@@ -23,7 +23,7 @@ use scrip_core::{
     permission::{ApplicationKind, Permission, Permissions, Transform},
     tenant::{self, Tenant, TenantKind},
 };
-use scrip_seal::{KeySource, Pepper};
+use scrip_seal::{KeySource, Pepper, Secret};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -31,6 +31,7 @@ use crate::{
     cli::{DevArguments, RateLimits},
     config::{Environment, Flag, Settings, Switch},
     data::{create_folder, explain},
+    demo::Demo,
     head_file,
     launch::{self, Addresses},
 };
@@ -64,6 +65,7 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
         let directory =
             Directory::load(&*app.vault.store, &*source, None).await.map_err(explain)?;
         app.open(directory, source);
+        open_shop(app, &keys);
         if let Err(error) = head_file::update(&settings.head_file(), &app.vault).await {
             tracing::error!(cause = format!("{error:#}"), "the heads of the logs are not kept");
         }
@@ -74,6 +76,13 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
             announce(folder, (addresses, limits), &keys)
         }
     })
+}
+
+/// The demo checkout, with the keys of this vault.
+fn open_shop(app: &App, known: &DevKeys) {
+    let Keys { public, private, .. } = &known.keys;
+    let private_key = Secret::new(private.as_bytes().to_vec());
+    app.demo.get_or_init(|| Demo { public_key: public.clone(), private_key });
 }
 
 /// What is said on the command line, and what is not worth its trouble here.
@@ -178,7 +187,7 @@ fn announce_json(addresses: &Addresses, known: &DevKeys) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     let Addresses { url, metrics } = addresses;
     let line = serde_json::json!({
-        "url": url, "metrics": metrics, "tenant_id": tenant_id, "keys": keys,
+        "url": url, "metrics": metrics, "demo": format!("{url}/demo"), "tenant_id": tenant_id, "keys": keys,
     });
     writeln!(out, "{line}")?;
     Ok(out.flush()?)
@@ -203,6 +212,7 @@ fn announce(
   data in {data}, tenant {tenant_id}
   rate limits {limits}
   metrics at {metrics}
+  a shop to try it with, in a browser: {url}/demo
 
   management  {management}
   private     {private}
