@@ -19,6 +19,7 @@ use crate::{
     http::client_address::TrustedProxies,
     limiter::Limiter,
     metrics::{Metrics, Reload, access::MetricsKey},
+    threeds::Servers,
 };
 
 #[derive(Debug)]
@@ -49,6 +50,10 @@ pub struct App {
     pub metrics_key: Option<MetricsKey>,
     /// The shop of `scrip dev`. Nobody else has one.
     pub demo: OnceLock<Demo>,
+    /// The schemes that are connected: the same that the vault asks.
+    pub threeds: Option<Arc<Servers>>,
+    /// How old their card ranges may get.
+    pub ranges_every: Duration,
     /// By which it is told how long a request took.
     pub ticks: Ticks,
 }
@@ -64,6 +69,8 @@ pub(crate) enum Load {
 /// in memory, so the larger ones share a room.
 pub const SMALL_BODY_BYTES: usize = 64 * 1024;
 const LARGE_BODIES_KIB: usize = 64 * 1024;
+/// What EMV allows.
+const RANGES_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl App {
     /// Open from the start.
@@ -81,6 +88,8 @@ impl App {
             metrics: Metrics::new(vault.clock.now()),
             metrics_key: None,
             demo: OnceLock::new(),
+            threeds: None,
+            ranges_every: RANGES_EVERY,
             ticks: clock::ticks,
             vault,
             directory: ArcSwapOption::empty(),

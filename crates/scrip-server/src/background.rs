@@ -26,6 +26,7 @@ use tokio::time::{MissedTickBehavior, sleep};
 use crate::{
     app::{App, Load},
     metrics::{Label, Swept},
+    threeds::keep_ranges,
 };
 
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
@@ -66,6 +67,12 @@ pub(crate) fn start(app: &Arc<App>) {
     keep_going("sweep", move || sweep(Arc::clone(&sweeper)));
     let pruned = Arc::clone(app);
     keep_going("prune", move || prune(Arc::clone(&pruned)));
+    for peer in app.threeds.iter().flat_map(|it| it.peers()) {
+        let asking = Arc::clone(app);
+        keep_going("keep_ranges", move || {
+            keep_ranges(Arc::clone(&asking), Arc::clone(&peer), asking.ranges_every)
+        });
+    }
 }
 
 /// What ends here ends by a panic, and begins again.

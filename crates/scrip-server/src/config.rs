@@ -5,6 +5,7 @@ pub(crate) mod check;
 mod file;
 pub(crate) mod limits;
 mod table;
+pub(crate) mod threeds;
 mod value;
 
 use std::{
@@ -190,9 +191,11 @@ impl Layers<'_> {
         });
         let (settings, broken) = settings;
         self.found.extend(broken);
+        let schemes = threeds::read(&self.file, &mut self.found);
         let Some(mut settings) = settings.filter(|_| self.found.is_empty()) else {
             return Err(Problems(self.found));
         };
+        settings.schemes = schemes;
         let contradictions = contradictions(&settings);
         if !contradictions.is_empty() {
             return Err(Problems(contradictions));
@@ -200,8 +203,16 @@ impl Layers<'_> {
         let warn = |name| format!("{name} is not a setting; it has no effect");
         settings.warnings = self.environment.unknown().map(warn).collect();
         settings.effective = effective;
+        settings.of_schemes = self.of_schemes();
         settings.root_key.clone_from(&self.environment.root_key);
         Ok(settings)
+    }
+
+    /// What the file says of schemes, by path.
+    fn of_schemes(&self) -> Vec<(String, String)> {
+        let is_flat = |path: &String| SETTINGS.iter().any(|it| it.path() == *path);
+        let rest = self.file.iter().filter(|(path, _)| !is_flat(path));
+        rest.map(|(path, entry)| (path.clone(), entry.text.clone())).collect()
     }
 
     /// The text of a setting, its origin, and how to name the place in a complaint.
@@ -238,6 +249,7 @@ fn contradictions(settings: &Settings) -> Vec<String> {
     if settings.limits.redis_password_file.is_some() && settings.limits.redis_url.is_none() {
         found.push("limits.redis_password_file: there is no limits.redis_url".to_owned());
     }
+    found.extend(threeds::contradictions(settings));
     found
 }
 
@@ -253,7 +265,7 @@ fn parse<T: Value>((text, place): (String, String), broken: &mut Vec<String>) ->
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     #[test]
@@ -262,7 +274,7 @@ mod tests {
         assert_eq!(settings.server.body_bytes_max.get(), 2_000_000);
     }
 
-    fn load(text: &str, variables: &[(&str, &str)]) -> Result<Settings, Problems> {
+    pub(crate) fn load(text: &str, variables: &[(&str, &str)]) -> Result<Settings, Problems> {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let variables = variables.iter().map(owned).collect();
         let environment = Environment { variables, ..Environment::default() };

@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::Context;
+use scrip_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::AsyncWriteExt,
@@ -19,7 +20,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::app::App;
+use crate::{
+    app::App,
+    threeds::{self, Peer},
+};
 
 const FILE: &str = "scrip.sock";
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -40,6 +44,36 @@ pub(crate) struct Status {
     /// Of the BIN data it has taken over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bin_rows: Option<u32>,
+    /// The schemes that are connected, and what they have told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) threeds: Vec<SchemeStatus>,
+}
+
+/// One scheme that is connected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SchemeStatus {
+    /// For which tenants.
+    pub(crate) world: String,
+    pub(crate) scheme: String,
+    pub(crate) card_ranges: usize,
+    /// Since when these are in force; nothing before the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fetched_at: Option<String>,
+}
+
+fn schemes(app: &App) -> Vec<SchemeStatus> {
+    let peers = app.threeds.iter().flat_map(|it| it.peers());
+    let status = |it: Arc<dyn Peer>| {
+        let fetched = i64::try_from(it.counts().fetched.get()).unwrap_or(i64::MAX);
+        let fetched = Some(Timestamp { unix_ms: fetched }).filter(|it| it.unix_ms > 0);
+        SchemeStatus {
+            world: threeds::world(it.kind()).to_owned(),
+            scheme: threeds::slug(it.scheme()).to_owned(),
+            card_ranges: it.ranges().map_or(0, |it| it.len()),
+            fetched_at: fetched.map(|it| it.to_string()),
+        }
+    };
+    peers.map(status).collect()
 }
 
 /// The server that has this data directory open, if one answers.
@@ -76,6 +110,7 @@ impl Control {
             connections: app.connections.load(Ordering::Relaxed),
             queue: app.vault.store.measures().waiting(),
             bin_rows: app.vault.bins.imported().map(|it| it.rows()),
+            threeds: schemes(&app),
         };
         let answering = tokio::spawn(async move {
             loop {

@@ -13,6 +13,7 @@ use scrip_core::{
     audit::trail::AuditTrail,
     error::{Error, FieldError},
     store::Store,
+    threeds::{DirectoryServers, NoDirectoryServers},
 };
 use scrip_seal::{EpochKeys, KeySource, RootKey};
 use scrip_store::{Pages, SqliteStore};
@@ -97,7 +98,11 @@ impl Settings {
     ///
     /// # Errors
     /// As [`Settings::open_store`]; or the epoch keys have no place that will do.
-    pub(crate) async fn open_vault(&self, memory: Memory) -> anyhow::Result<Vault> {
+    pub(crate) async fn open_vault(
+        &self,
+        memory: Memory,
+        directory_servers: Arc<dyn DirectoryServers>,
+    ) -> anyhow::Result<Vault> {
         let store = self.open_store(memory)?;
         let known = store.known_time().await.map_err(|it| explain(it.into()))?;
         Ok(Vault {
@@ -107,7 +112,7 @@ impl Settings {
             chance: scrip_seal::fill_random,
             bins: Arc::default(),
             audit: Arc::new(AuditTrail::new(self.audit.reads)),
-            directory_servers: Arc::new(scrip_core::threeds::NoDirectoryServers::default()),
+            directory_servers,
         })
     }
 
@@ -159,7 +164,7 @@ fn vault(store: SqliteStore) -> Vault {
         clock: Arc::new(SystemClock),
         chance: scrip_seal::fill_random,
         audit: Arc::default(),
-        directory_servers: Arc::new(scrip_core::threeds::NoDirectoryServers::default()),
+        directory_servers: Arc::new(NoDirectoryServers::default()),
     }
 }
 

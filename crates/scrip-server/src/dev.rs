@@ -33,7 +33,7 @@ use crate::{
     data::{create_folder, explain},
     demo::Demo,
     head_file,
-    launch::{self, Addresses},
+    launch::{self, Addresses, Simulate},
 };
 
 /// What a newcomer needs. Kept in clear beside the data, which only a dev vault may do.
@@ -56,26 +56,25 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
     create_folder(&settings.storage.data_dir)?;
     settings.create_store()?;
     let json = arguments.json;
-    launch::start(settings, async |settings: &Settings, app: &App, addresses: &Addresses| {
-        // After the lock that the store takes: two first starts at once must not make two keys.
-        settings.create_root_key()?;
-        let source = settings.key_source()?;
-        let folder = &settings.storage.data_dir;
-        let keys = keys(&app.vault, &*source, &folder.join("dev-keys.json")).await?;
-        let directory =
-            Directory::load(&*app.vault.store, &*source, None).await.map_err(explain)?;
-        app.open(directory, source);
-        open_shop(app, &keys);
-        if let Err(error) = head_file::update(&settings.head_file(), &app.vault).await {
-            tracing::error!(cause = format!("{error:#}"), "the heads of the logs are not kept");
-        }
-        let limits = settings.limits.mode;
-        if json {
-            announce_json(addresses, &keys)
-        } else {
-            announce(folder, (addresses, limits), &keys)
-        }
-    })
+    launch::start(
+        (settings, Simulate::InThisProcess),
+        async |settings: &Settings, app: &App, addresses: &Addresses| {
+            // After the lock that the store takes: two first starts at once must not make two keys.
+            settings.create_root_key()?;
+            let source = settings.key_source()?;
+            let folder = &settings.storage.data_dir;
+            let keys = keys(&app.vault, &*source, &folder.join("dev-keys.json")).await?;
+            let directory =
+                Directory::load(&*app.vault.store, &*source, None).await.map_err(explain)?;
+            app.open(directory, source);
+            open_shop(app, &keys);
+            if let Err(error) = head_file::update(&settings.head_file(), &app.vault).await {
+                tracing::error!(cause = format!("{error:#}"), "the heads of the logs are not kept");
+            }
+            let found = Found { addresses, simulator: simulator(settings), keys: &keys };
+            if json { announce_json(&found) } else { announce(settings, &found) }
+        },
+    )
 }
 
 /// The demo checkout, with the keys of this vault.
@@ -97,6 +96,9 @@ fn flags(arguments: &DevArguments, environment: &Environment) -> Vec<Flag> {
     flags.extend(arguments.rate_limits.map(|it| ("limits.mode", mode(it).to_owned())));
     if arguments.plain_http {
         flags.push(("server.plain_http", "true".to_owned()));
+    }
+    if !environment.sets("threeds.public_url") {
+        flags.push(("threeds.public_url", "listen".to_owned()));
     }
     // Any free port: several of these may run on one machine.
     if !environment.sets("metrics.listen") {
@@ -182,28 +184,37 @@ fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn announce_json(addresses: &Addresses, known: &DevKeys) -> anyhow::Result<()> {
-    let DevKeys { tenant_id, keys } = known;
+/// What is told when everything listens.
+struct Found<'a> {
+    addresses: &'a Addresses,
+    simulator: Option<String>,
+    keys: &'a DevKeys,
+}
+
+fn simulator(settings: &Settings) -> Option<String> {
+    let url = settings.threeds.simulator_url.as_ref();
+    url.map(|it| format!("http://{}", it.at(String::new()).authority))
+}
+
+fn announce_json(found: &Found<'_>) -> anyhow::Result<()> {
+    let Found { addresses, simulator, keys: DevKeys { tenant_id, keys } } = found;
     let mut out = io::stdout().lock();
-    let Addresses { url, metrics } = addresses;
+    let Addresses { url, metrics, .. } = addresses;
     let line = serde_json::json!({
-        "url": url, "metrics": metrics, "demo": format!("{url}/demo"), "tenant_id": tenant_id, "keys": keys,
+        "url": url, "metrics": metrics, "demo": format!("{url}/demo"), "simulator": simulator,
+        "tenant_id": tenant_id, "keys": keys,
     });
     writeln!(out, "{line}")?;
     Ok(out.flush()?)
 }
 
-fn announce(
-    folder: &Path,
-    (addresses, limits): (&Addresses, Switch),
-    known: &DevKeys,
-) -> anyhow::Result<()> {
-    let limits = match limits {
+fn announce(settings: &Settings, found: &Found<'_>) -> anyhow::Result<()> {
+    let limits = match settings.limits.mode {
         Switch::On => "as for every test tenant; --rate-limits off for none",
         Switch::Off => "off",
     };
-    let DevKeys { tenant_id, keys } = known;
-    let Addresses { url, metrics } = addresses;
+    let Found { addresses, simulator, keys: DevKeys { tenant_id, keys } } = found;
+    let Addresses { url, metrics, .. } = addresses;
     let mut out = io::stdout().lock();
     write!(
         out,
@@ -212,7 +223,9 @@ fn announce(
   data in {data}, tenant {tenant_id}
   rate limits {limits}
   metrics at {metrics}
-  a shop to try it with, in a browser: {url}/demo
+  3-D Secure by the simulator at {simulator}
+
+  Open {url}/demo in a browser: a shop to pay in
 
   management  {management}
   private     {private}
@@ -224,7 +237,8 @@ fn announce(
     -d '{{\"type\":\"card\",\"data\":{{\"number\":\"4242424242424242\",\"expiration_month\":12,\"expiration_year\":2030}}}}'
 
 ",
-        data = folder.display(),
+        data = settings.storage.data_dir.display(),
+        simulator = simulator.as_deref().unwrap_or("no address"),
         metrics = metrics.as_deref().unwrap_or("no address"),
         management = keys.management,
         private = keys.private,

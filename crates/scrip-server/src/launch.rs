@@ -29,7 +29,13 @@ use crate::{
     sealed,
     serve::{Listening, serve_on},
     telemetry,
-    tls::Certificates,
+    threeds::{
+        Servers,
+        address::LoopbackUrl,
+        results::{Doorkeeper, ResultsServer},
+        simulator,
+    },
+    tls::{Certificates, Reload, watch},
 };
 
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(1);
@@ -51,7 +57,7 @@ pub(crate) fn serve(
     environment: &Environment,
 ) -> anyhow::Result<()> {
     let settings = Settings::load(config, environment)?;
-    start(settings, async |_: &Settings, _: &App, addresses: &Addresses| {
+    start((settings, Simulate::No), async |_: &Settings, _: &App, addresses: &Addresses| {
         if announcement == Announcement::Json {
             let mut out = io::stdout().lock();
             writeln!(out, "{}", serde_json::json!(addresses))?;
@@ -68,13 +74,24 @@ pub(crate) struct Addresses {
     /// The page of metrics, where it has a listener of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) metrics: Option<String>,
+    /// Where directory servers come with results, where there is such a listener.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) results: Option<String>,
+}
+
+/// Whether a simulator of directory servers is brought along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Simulate {
+    No,
+    /// Unless the settings name one.
+    InThisProcess,
 }
 
 /// Listens, gives up what it no longer needs, and serves. `prepare` runs when the server listens
 /// and the store is open, and may open the vault; a vault that is still sealed then waits for its
 /// key.
 pub(crate) fn start(
-    settings: Settings,
+    (settings, simulate): (Settings, Simulate),
     prepare: impl AsyncFnOnce(&Settings, &App, &Addresses) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let traces = telemetry::start(&settings)?;
@@ -90,7 +107,8 @@ pub(crate) fn start(
     let drain_deadline = settings.server.drain_deadline_seconds.seconds();
     let stopping = Arc::new(OnceLock::new());
     let stopped = Arc::clone(&stopping);
-    let outcome = runtime.block_on(run(settings, listeners, memory, (prepare, stopped)));
+    let outcome =
+        runtime.block_on(run((settings, simulate), listeners, memory, (prepare, stopped)));
     if let Some(traces) = traces {
         let spent = stopping.get().map_or(Duration::ZERO, |at| ticks().saturating_sub(*at));
         traces.flush(drain_deadline.saturating_sub(spent).max(FLUSH_LEAST));
@@ -103,13 +121,16 @@ pub(crate) fn start(
 struct Listeners {
     clients: net::TcpListener,
     metrics: Option<net::TcpListener>,
+    results: Option<net::TcpListener>,
 }
 
 /// Before the rights of root are given up, which a low port takes.
 fn bind_all(settings: &Settings) -> anyhow::Result<Listeners> {
     let clients = bind(settings.server.listen)?;
     let metrics = settings.metrics.listen.map(bind).transpose().context("metrics.listen")?;
-    Ok(Listeners { clients, metrics })
+    let results = settings.threeds.results_listen.map(bind).transpose();
+    let results = results.context("threeds.results_listen")?;
+    Ok(Listeners { clients, metrics, results })
 }
 
 fn bind(address: SocketAddr) -> anyhow::Result<net::TcpListener> {
@@ -121,7 +142,7 @@ fn bind(address: SocketAddr) -> anyhow::Result<net::TcpListener> {
 }
 
 async fn run(
-    settings: Settings,
+    (mut settings, simulate): (Settings, Simulate),
     listeners: Listeners,
     memory: Memory,
     (prepare, stopping): (
@@ -132,9 +153,19 @@ async fn run(
     let stop = stop_signal(stopping)?;
     let tcp = TcpListener::from_std(listeners.clients)?;
     let tls = certificates(&settings.tls)?;
+    let mut watched: Vec<Arc<dyn Reload>> = Vec::new();
+    watched.extend(tls.iter().map(|it| Arc::clone(it) as Arc<dyn Reload>));
     let scheme = if tls.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{}", tcp.local_addr()?);
-    let mut app = App::sealed(settings.open_vault(memory).await?);
+    if simulate == Simulate::InThisProcess && settings.threeds.simulator_url.is_none() {
+        settings.threeds.simulator_url = bring_simulator(&url).await?;
+    }
+    let servers = Arc::new(Servers::new(&settings.threeds_plan(&url))?);
+    watched.extend(servers.credentials());
+    let asked = Arc::<Servers>::clone(&servers);
+    let mut app = App::sealed(settings.open_vault(memory, asked).await?);
+    app.threeds = Some(servers);
+    app.ranges_every = settings.threeds.ranges_hours.seconds().saturating_mul(3600);
     app.limits = limits(&settings.server);
     app.switched_off = switched_off(&settings.deprecated);
     app.limiter = settings.limits.limiter().await?;
@@ -147,8 +178,14 @@ async fn run(
     app.metrics_key = key;
     let app = Arc::new(app);
     let metrics = own.map(|(listener, key)| show_metrics(&app, listener, key)).transpose()?;
-    let addresses = Addresses { url, metrics };
-    reload_certificates(tls.as_ref(), &settings.tls)?;
+    let doorkeeper = settings.results_plan().map(Doorkeeper::watched).transpose()?.map(Arc::new);
+    watched.extend(doorkeeper.iter().map(|it| Arc::clone(it) as Arc<dyn Reload>));
+    let results = listeners.results.map(TcpListener::from_std).transpose()?;
+    let results = results.zip(doorkeeper);
+    let results_url = results.as_ref().map(|(it, _)| it.local_addr()).transpose()?;
+    let results_url = results_url.map(|it| format!("https://{it}"));
+    let addresses = Addresses { url, metrics, results: results_url };
+    reload_certificates(watched, &settings.tls)?;
     // Before anybody is served, and from then on whenever an import replaces the file.
     let seen = bin_file::look(&settings.bin_file(), &app.vault.bins, None);
     tokio::spawn(bin_file::follow(settings.bin_file(), Arc::clone(&app.vault.bins), seen));
@@ -160,8 +197,16 @@ async fn run(
         tracing::warn!(cause, "no command will reach this server");
     }
     prepare(&settings, &app, &addresses).await?;
-    let Addresses { url, metrics } = addresses;
-    tracing::info!(url, metrics, version = env!("CARGO_PKG_VERSION"), "listening");
+    let Addresses { url, metrics, results: results_url } = addresses;
+    let serving = |(listener, door)| ResultsServer::start(Arc::clone(&app), listener, door);
+    let results = results.map(serving);
+    tracing::info!(
+        url,
+        metrics,
+        results = results_url,
+        version = env!("CARGO_PKG_VERSION"),
+        "listening"
+    );
     let (head_file, vault) = (settings.head_file(), app.vault.clone());
     let keeping = tokio::spawn(head_file::follow(head_file.clone(), vault.clone()));
     if let Some(to) = settings.audit.export.clone() {
@@ -172,6 +217,9 @@ async fn run(
         tokio::spawn(sealed::open(Arc::clone(&app), move || settings.key_source()));
     }
     serve_on(app, Listening { tcp, tls }, stop).await;
+    if let Some(results) = results {
+        results.close().await;
+    }
     drop(control);
     keeping.abort();
     // It ends at once; what it has begun to write holds the lock until it is written.
@@ -212,25 +260,30 @@ fn switched_off(settings: &Deprecated) -> Vec<Operation> {
 
 fn certificates(tls: &Tls) -> anyhow::Result<Option<Arc<Certificates>>> {
     let (Some(certificate), Some(key)) = (&tls.certificate, &tls.key) else { return Ok(None) };
-    Ok(Some(Arc::new(Certificates::load(certificate, key)?)))
+    Ok(Some(Arc::new(Certificates::of_clients(certificate, key)?)))
 }
 
 /// When the files change, and at SIGHUP, which without certificates does nothing but must not end
 /// the process.
-fn reload_certificates(tls: Option<&Arc<Certificates>>, settings: &Tls) -> anyhow::Result<()> {
+fn reload_certificates(watched: Vec<Arc<dyn Reload>>, settings: &Tls) -> anyhow::Result<()> {
     let mut hang_up = signal(SignalKind::hangup())?;
-    let certificates = tls.map(Arc::clone);
+    let all = watched.clone();
     tokio::spawn(async move {
         while hang_up.recv().await.is_some() {
-            if let Some(it) = &certificates {
-                it.reload();
-            }
+            all.iter().for_each(|it| it.reload());
         }
     });
-    if let Some(it) = tls {
-        tokio::spawn(Arc::clone(it).watch(settings.reload_seconds.seconds()));
+    if !watched.is_empty() {
+        tokio::spawn(watch(watched, settings.reload_seconds.seconds()));
     }
     Ok(())
+}
+
+/// The simulator for test tenants, if this program has one.
+async fn bring_simulator(vault_url: &str) -> anyhow::Result<Option<LoopbackUrl>> {
+    let url = simulator::start(vault_url).await?;
+    let parsed = url.map(|it| LoopbackUrl::parse(&it)).transpose();
+    parsed.map_err(|rule| anyhow::anyhow!("the simulator's address: {rule}"))
 }
 
 /// `at` is told when, by the clock that only counts.

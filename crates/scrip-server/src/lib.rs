@@ -29,5 +29,6 @@ mod sealed;
 pub mod serve;
 mod simulator;
 mod telemetry;
+pub mod threeds;
 mod tls;
 mod wire;

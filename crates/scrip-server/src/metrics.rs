@@ -19,8 +19,11 @@ use scrip_core::{
     time::Timestamp,
 };
 
-use crate::metrics::label::{Counters, Levels, labels};
-pub(crate) use crate::metrics::{label::Label, shown::render};
+use crate::metrics::label::Levels;
+pub(crate) use crate::metrics::{
+    label::{Counters, Label, labels},
+    shown::render,
+};
 
 /// What a server counts.
 #[derive(Debug)]

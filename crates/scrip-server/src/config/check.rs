@@ -8,8 +8,9 @@ use std::{
 use serde_json::json;
 
 use crate::config::{
-    Environment, Problems, Settings,
+    Environment, Origin, Problems, Settings,
     table::{SETTINGS, Setting},
+    threeds::OF_SCHEME,
     value::Form,
 };
 
@@ -45,6 +46,9 @@ fn describe(settings: &Settings) -> String {
         let (value, origin) = (written(it.setting, &it.text), &it.origin);
         said += &format!("{:<32} = {value:<28} # {origin}\n", it.setting.path());
     }
+    for (path, text) in &settings.of_schemes {
+        said += &format!("{path:<32} = {:<28} # {}\n", json!(text).to_string(), Origin::File);
+    }
     let key = if settings.root_key.is_some() { "SCRIP_ROOT_KEY" } else { "the root key file" };
     said += &format!("the root key comes from {key}\n");
     for warning in &settings.warnings {
@@ -62,7 +66,10 @@ fn list(settings: &Settings) -> String {
             "origin": it.origin.to_string(),
         })
     });
-    let rows: Vec<_> = rows.collect();
+    let of_schemes = settings.of_schemes.iter().map(
+        |(path, text)| json!({ "name": path, "value": text, "origin": Origin::File.to_string() }),
+    );
+    let rows: Vec<_> = rows.chain(of_schemes).collect();
     format!("{}\n", json!({ "ok": true, "settings": rows, "warnings": settings.warnings }))
 }
 
@@ -94,6 +101,25 @@ pub(crate) fn example() -> String {
         }
         said += &format!("{} = {}\n", setting.name, written(setting, setting.default));
     }
+    said + &example_of_scheme()
+}
+
+/// Sections that are in this file only, and not in it unless somebody connects a scheme.
+fn example_of_scheme() -> String {
+    let mut said = "
+# A scheme that is connected has a section of its own: [threeds.production.visa] for production
+# tenants, [threeds.test.visa] for test tenants; further mastercard, american-express, discover, jcb,
+# cartes-bancaires and unionpay. There are no variables for these.
+#
+# [threeds.production.visa]
+"
+    .to_owned();
+    for setting in OF_SCHEME {
+        for line in setting.about {
+            said += &format!("# # {line}\n");
+        }
+        said += &format!("# {} = \"\"\n", setting.name);
+    }
     said
 }
 
@@ -106,7 +132,6 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::config::Origin;
 
     const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scrip.example.toml");
 

@@ -7,7 +7,11 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use crate::config::{table::SETTINGS, value::Form};
+use crate::config::{
+    table::SETTINGS,
+    threeds::{OF_SCHEME, sections},
+    value::Form,
+};
 
 /// The value of one key, as text, and where it stands.
 #[derive(Debug)]
@@ -33,6 +37,9 @@ pub(super) fn read(name: &str, text: &str) -> (BTreeMap<String, Entry>, Vec<Stri
     (reading.entries, reading.found)
 }
 
+/// Below these, sections are named by schemes.
+const WITH_SCHEMES: [&str; 2] = ["threeds.production", "threeds.test"];
+
 struct Reading<'a> {
     name: &'a str,
     text: &'a str,
@@ -53,7 +60,49 @@ impl Reading<'_> {
             return self.complain(&content.span(), &format!("{name}: must be a section"));
         };
         for (key, value) in table {
-            self.setting(name, key, value);
+            let path = format!("{name}.{}", key.get_ref().as_ref());
+            match value.get_ref().as_table() {
+                Some(schemes) if WITH_SCHEMES.contains(&path.as_str()) => {
+                    for (scheme, content) in schemes {
+                        self.scheme(&path, scheme, content);
+                    }
+                }
+                Some(_) | None => self.setting(name, key, value),
+            }
+        }
+    }
+
+    /// `[threeds.production.visa]`: one for each scheme that is connected.
+    fn scheme(
+        &mut self,
+        above: &str,
+        scheme: &Spanned<impl AsRef<str>>,
+        content: &Spanned<DeValue<'_>>,
+    ) {
+        let path = format!("{above}.{}", scheme.get_ref().as_ref());
+        let known: Vec<_> = sections().map(|(_, _, it)| it).collect();
+        if !known.contains(&path) {
+            let known = known.iter().filter_map(|it| it.strip_prefix(&format!("{above}.")));
+            let known: Vec<_> = known.collect();
+            let rule = format!("{path}: is not a scheme; there are {}", known.join(", "));
+            return self.complain(&scheme.span(), &rule);
+        }
+        let Some(table) = content.get_ref().as_table() else {
+            return self.complain(&content.span(), &format!("{path}: must be a section"));
+        };
+        if table.is_empty() {
+            self.complain(&scheme.span(), &format!("{path}: has no settings"));
+        }
+        for (key, value) in table {
+            let name = key.get_ref().as_ref();
+            if !OF_SCHEME.iter().any(|it| it.name == name) {
+                let known: Vec<_> = OF_SCHEME.iter().map(|it| it.name).collect();
+                let rule =
+                    format!("{path}.{name}: is not a setting; there are {}", known.join(", "));
+                self.complain(&key.span(), &rule);
+                continue;
+            }
+            self.take(format!("{path}.{name}"), Form::Text, value);
         }
     }
 
@@ -70,7 +119,11 @@ impl Reading<'_> {
             let rule = format!("{path}: is not a setting; [{section}] has {}", known.join(", "));
             return self.complain(&key.span(), &rule);
         };
-        match text(setting.form, value.get_ref()) {
+        self.take(path, setting.form, value);
+    }
+
+    fn take(&mut self, path: String, form: Form, value: &Spanned<DeValue<'_>>) {
+        match text(form, value.get_ref()) {
             Ok(text) => {
                 let place = self.place(&value.span());
                 self.entries.insert(path, Entry { text, place });

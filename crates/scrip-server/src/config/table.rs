@@ -4,6 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use scrip_core::audit::trail::Reads;
 use scrip_seal::Secret;
+use scrip_threeds::format::Text;
 
 use crate::{
     clock::steady::Trust,
@@ -11,12 +12,14 @@ use crate::{
         Effective,
         limits::{Networks, RateText, RedisUrl},
         parse,
+        threeds::{PublicUrl, SchemeSettings},
         value::{
             Endpoint, EpochKeysAt, Export, Form, LockMemory, LogFilter, LogFormat, Switch, Value,
             Within,
         },
     },
     limiter::WhenAway,
+    threeds::address::LoopbackUrl,
 };
 
 /// One row of the table.
@@ -59,6 +62,10 @@ macro_rules! settings {
             $(pub(crate) $section: $Section,)+
             /// Each setting with its text and where that comes from.
             pub(crate) effective: Vec<Effective>,
+            /// The schemes that the file connects.
+            pub(crate) schemes: Vec<SchemeSettings>,
+            /// Their settings by path, with their texts.
+            pub(crate) of_schemes: Vec<(String, String)>,
             /// What is no error but hardly meant.
             pub(crate) warnings: Vec<String>,
             /// From `SCRIP_ROOT_KEY`; takes the place of the file.
@@ -86,6 +93,8 @@ macro_rules! settings {
                 let whole = || Some(Self {
                     $($section: $section?,)+
                     effective: Vec::new(),
+                    schemes: Vec::new(),
+                    of_schemes: Vec::new(),
                     warnings: Vec::new(),
                     root_key: None,
                 });
@@ -224,6 +233,31 @@ settings! {
         otlp_endpoint: Option<Endpoint> = "",
         /// Of how many requests in a hundred, where the caller has not decided already.
         sample_percent: Within<0, 100> = "100",
+    }
+    threeds: ThreedsSettings {
+        /// Where browsers reach this server, such as `https://vault.example`; `listen` for where it
+        /// listens. Needed as soon as a scheme or the simulator is connected.
+        public_url: Option<PublicUrl> = "",
+        /// Fill in what official samples leave out of a request: the kind of transaction, and who asks.
+        lenient: bool = "false",
+        /// What some schemes want to see in front of a merchant's name.
+        server_name: Option<Text<1, 40>> = "",
+        /// The simulator of every scheme, for test tenants only, in clear and therefore on this
+        /// machine, such as `http://127.0.0.1:4243`; empty for none.
+        simulator_url: Option<LoopbackUrl> = "",
+        /// How long a connection to a directory server may take, for each of its addresses.
+        connect_deadline_ms: Within<10, 60_000> = "5000",
+        /// How long its answer may take.
+        answer_deadline_ms: Within<10, 60_000> = "10000",
+        /// How old card ranges may get before they are asked for again.
+        ranges_hours: Within<1, 24> = "24",
+        /// Where directory servers of production come with results, by TLS and with a certificate of
+        /// their own; needed as soon as one is connected.
+        results_listen: Option<SocketAddr> = "",
+        /// The certificate of that listener and its chain, a PEM file.
+        results_certificate: Option<PathBuf> = "",
+        /// Its private key, a PEM file.
+        results_key: Option<PathBuf> = "",
     }
     log: Log {
         /// How to write the log: auto (text on a terminal, else json), json, text.

@@ -69,8 +69,7 @@ function fillPicker() {
   for (const { title, cards } of STORIES) {
     const group = element("optgroup", { label: title });
     for (const { number, tells } of cards) {
-      const textContent = `${tells} (${brandOf(number).name} …${number.slice(-4)})`;
-      group.append(element("option", { value: number, textContent }));
+      group.append(element("option", { value: number, textContent: tells }));
     }
     at("sandbox").append(group);
   }
@@ -123,7 +122,7 @@ at("checkout").addEventListener("submit", async (event) => {
   bringIntoView(at("journal-title"));
   const outcome = await attempt();
   show(outcome);
-  journal.say(`${outcome.title}. ${outcome.text}`, false);
+  journal.say("", false);
   busy(false);
   at("outcome-title").focus({ preventScroll: true });
   bringIntoView(at("journal-title"));
@@ -155,7 +154,7 @@ function bringIntoView(target) {
 at("again").addEventListener("click", () => {
   at("outcome").hidden = true;
   journal.clear();
-  journal.say("Press Pay, and every step shows up here, with what is sent and what is answered.", false);
+  journal.say("Pick another card, or pay with this one again.", false);
   at("sandbox").focus();
   at("sandbox").scrollIntoView({ block: "center" });
 });

@@ -5,12 +5,12 @@ export const STORIES = [
   {
     title: "It works",
     cards: [
-      { number: "5204247750001471", tells: "Paid at once, nobody is asked", ends: "successful" },
+      { number: "5204247750001471", tells: "Paid at once", ends: "successful" },
       { number: "4000020000000000", tells: "The bank asks for a code", ends: "successful", asks: true },
-      { number: "370000000000002", tells: "The bank asks for a code", ends: "successful", asks: true },
+      { number: "370000000000002", tells: "The same with American Express", ends: "successful", asks: true },
       { number: "4000000000000341", tells: "The bank's app asks", ends: "successful", asks: true },
-      { number: "4005562231212123", tells: "Asked, without a look at the browser", ends: "successful", asks: true },
-      { number: "4111111111111111", tells: "The bank only tried, and vouches", ends: "attempted" },
+      { number: "4005562231212123", tells: "A code, no look at the browser", ends: "successful", asks: true },
+      { number: "4111111111111111", tells: "The bank tried, and vouches", ends: "attempted" },
     ],
   },
   {

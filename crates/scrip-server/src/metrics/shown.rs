@@ -1,6 +1,10 @@
 //! What a scrape shows: read from the server when asked, family by family.
 
-use std::{collections::BTreeSet, sync::atomic::Ordering, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use scrip_core::{
     audit::Operation,
@@ -19,6 +23,7 @@ use crate::{
         page::{Page, Unit},
         table::{self, Family},
     },
+    threeds::{self, Peer},
 };
 
 /// These are there from the start, so that the first one is seen as a rise.
@@ -41,6 +46,7 @@ pub(crate) fn render(app: &App) -> String {
     directory(&mut page, app);
     sweepers(&mut page, metrics);
     caches(&mut page);
+    threeds(&mut page, app);
     store(&mut page, &app.vault.store.measures());
     let started = u64::try_from(metrics.started_at.unix_ms).unwrap_or_default();
     page.single(&table::STARTED_AT, seconds(started));
@@ -141,6 +147,37 @@ fn caches(page: &mut Page) {
     labelled(page, &table::CACHE_HITS, "cache", [("expressions", expressions.hits)]);
     labelled(page, &table::CACHE_MISSES, "cache", [("expressions", expressions.misses)]);
     labelled(page, &table::CACHE_ENTRIES, "cache", [("expressions", expressions.entries)]);
+}
+
+/// By the tenants that a scheme is connected for, and by scheme; nothing where none is.
+fn threeds(page: &mut Page, app: &App) {
+    let peers: Vec<_> = app.threeds.iter().flat_map(|it| it.peers()).collect();
+    let named = |it: &Arc<dyn Peer>| {
+        [("world", threeds::world(it.kind())), ("scheme", threeds::slug(it.scheme()))]
+    };
+    page.family(&table::THREEDS_ASKS);
+    for peer in &peers {
+        let [world, scheme] = named(peer);
+        for (outcome, count) in of(&peer.counts().asks) {
+            page.sample(&[world, scheme, ("outcome", outcome)], count);
+        }
+    }
+    page.family(&table::THREEDS_DURATION);
+    for peer in &peers {
+        page.histogram(&named(peer), &peer.counts().micros.read(), Unit::Micros);
+    }
+    page.family(&table::CARD_RANGES);
+    for peer in &peers {
+        page.sample(&named(peer), peer.ranges().map_or(0, |it| it.len()));
+    }
+    page.family(&table::CARD_RANGES_FETCHED);
+    for peer in &peers {
+        page.sample(&named(peer), seconds(peer.counts().fetched.get()));
+    }
+    page.family(&table::CARD_RANGES_FAILURES);
+    for peer in &peers {
+        page.sample(&named(peer), peer.counts().failures.get());
+    }
 }
 
 type OfLog = fn(&LogMeasures) -> u64;

@@ -65,6 +65,11 @@ families! {
     CACHE_HITS Counter "scrip_cache_hits_total" "Lookups that found what they looked for, by cache.";
     CACHE_MISSES Counter "scrip_cache_misses_total" "Lookups that did not, by cache.";
     CACHE_ENTRIES Gauge "scrip_cache_entries" "What is kept, by cache.";
+    THREEDS_ASKS Counter "scrip_threeds_asks_total" "Authentications that directory servers were asked for, by outcome.";
+    THREEDS_DURATION Histogram "scrip_threeds_ask_duration_seconds" "From looking for a directory server to its answer.";
+    CARD_RANGES Gauge "scrip_threeds_card_ranges" "Card ranges in force; 0 before the first were fetched.";
+    CARD_RANGES_FETCHED Gauge "scrip_threeds_card_ranges_fetched_timestamp_seconds" "When card ranges were last fetched; 0 before the first time.";
+    CARD_RANGES_FAILURES Counter "scrip_threeds_card_ranges_failures_total" "Times that card ranges could not be fetched.";
     STORE_QUEUE Gauge "scrip_store_queue_depth" "Writes that wait for the writer, by log.";
     STORE_QUEUE_MAX Gauge "scrip_store_queue_max" "Writes that may wait; further ones are refused.";
     STORE_REFUSED Counter "scrip_store_writes_refused_total" "Writes that found no place to wait, by log.";

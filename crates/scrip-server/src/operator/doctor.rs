@@ -19,6 +19,7 @@ use crate::{
         said::{Said, bytes},
     },
     process,
+    threeds::{Servers, results::Doorkeeper},
     tls::Certificates,
 };
 
@@ -61,6 +62,7 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
     findings.push(bin_data(&settings));
     findings.push(trail(&settings));
     findings.extend(transport(&settings));
+    findings.extend(directory_servers(&settings));
     match settings.open_vault_beside() {
         Ok(vault) => findings.extend(runtime()?.block_on(inside(&settings, &vault))),
         Err(error) => findings.push(bad("store", format!("{error:#}"))),
@@ -211,7 +213,7 @@ fn transport(settings: &Settings) -> Vec<Finding> {
     match (&settings.tls.certificate, &settings.tls.key) {
         (Some(certificate), Some(key)) => {
             let mode = fs::metadata(key).map_or(0, |it| it.permissions().mode() & 0o777);
-            let mut findings = vec![match Certificates::load(certificate, key) {
+            let mut findings = vec![match Certificates::of_clients(certificate, key) {
                 Ok(_) => good("tls", "the certificate and its key belong together"),
                 Err(error) => bad("tls", format!("{error:#}")),
             }];
@@ -229,6 +231,23 @@ fn transport(settings: &Settings) -> Vec<Finding> {
             format!("none: keys and cards travel in clear to {}", server.listen),
         )],
     }
+}
+
+/// Whether the files of the schemes can be used. Nobody is asked.
+fn directory_servers(settings: &Settings) -> Vec<Finding> {
+    if settings.schemes.is_empty() {
+        return Vec::new();
+    }
+    let says = |it: anyhow::Error| bad("3-D Secure", format!("{it:#}"));
+    let ways = Servers::new(&settings.threeds_plan("")).err().map(says);
+    let results = settings.results_plan().map(Doorkeeper::watched);
+    let results = results.and_then(Result::err).map(says);
+    let mut found: Vec<_> = ways.into_iter().chain(results).collect();
+    if found.is_empty() {
+        let count = settings.schemes.len();
+        found.push(good("3-D Secure", format!("{count} schemes, whose files can be used")));
+    }
+    found
 }
 
 /// What only an open vault tells.

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     config::Environment,
-    control,
+    control::{self, SchemeStatus},
     data::explain,
     operator::{
         Where, runtime,
@@ -40,6 +40,7 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
             rows.push(("started", it.started_at.clone()));
             rows.push(("connections", it.connections.to_string()));
             rows.push(("writes that wait", it.queue.to_string()));
+            rows.extend(it.threeds.iter().map(|it| ("3-D Secure", scheme(it))));
         }
     }
     let named = |rows: &[(&'static str, u64)]| {
@@ -60,4 +61,12 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
         "server": server,
     });
     at.say(&Said::new(list(&rows), json))
+}
+
+fn scheme(it: &SchemeStatus) -> String {
+    let SchemeStatus { world, scheme, card_ranges, fetched_at } = it;
+    match fetched_at {
+        Some(at) => format!("{scheme} ({world}): {card_ranges} card ranges since {at}"),
+        None => format!("{scheme} ({world}): no card ranges yet"),
+    }
 }

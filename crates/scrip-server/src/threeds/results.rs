@@ -1,0 +1,241 @@
+//! Where directory servers of production come with results: a listener of its own, which lets in
+//! nobody without a certificate that a connected scheme vouches for, and has but one path.
+
+mod vouch;
+
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{body::Body, response::Response};
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::{
+    Method, Request,
+    body::{Body as _, Incoming},
+    header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use scrip_core::{
+    audit::Operation,
+    caller::Origin,
+    id::SessionId,
+    operations::receive_result::{Door, Posted, receive_result},
+};
+use scrip_threeds::{code::Scheme, message::MESSAGE_BYTES_MAX};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, watch},
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+use tokio_rustls::TlsAcceptor;
+use zeroize::Zeroizing;
+
+pub(crate) use crate::threeds::results::vouch::{Doorkeeper, ResultsPlan};
+use crate::{
+    app::App,
+    clock::ticks,
+    http::{problem::Problem, throttle, trace::TraceId},
+    patience::Patient,
+    threeds::client::JSON,
+    tls::Watched,
+};
+
+/// Directory servers are few; whoever holds connections keeps out only his like.
+const CONNECTIONS_MAX: usize = 256;
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// A listener that serves until it is closed.
+#[derive(Debug)]
+pub(crate) struct ResultsServer {
+    accepting: JoinHandle<()>,
+    drain: watch::Sender<()>,
+    deadline: Duration,
+}
+
+impl ResultsServer {
+    pub(crate) fn start(
+        app: Arc<App>,
+        listener: TcpListener,
+        doorkeeper: Arc<Watched<Doorkeeper>>,
+    ) -> Self {
+        let (drain, draining) = watch::channel(());
+        let deadline = app.limits.drain_deadline;
+        let accepting = tokio::spawn(accept(app, listener, doorkeeper, draining));
+        Self { accepting, drain, deadline }
+    }
+
+    /// Takes no more, and lets what is in flight finish.
+    pub(crate) async fn close(self) {
+        self.accepting.abort();
+        drop(self.accepting.await);
+        self.drain.send_replace(());
+        if timeout(self.deadline, self.drain.closed()).await.is_err() {
+            tracing::warn!("some results were not taken before the drain deadline");
+        }
+    }
+}
+
+type Draining = watch::Receiver<()>;
+
+async fn accept(
+    app: Arc<App>,
+    listener: TcpListener,
+    doorkeeper: Arc<Watched<Doorkeeper>>,
+    draining: Draining,
+) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "accept failed for results");
+                sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let (app, doorkeeper) = (Arc::clone(&app), doorkeeper.current());
+        let mut draining = draining.clone();
+        tokio::spawn(async move {
+            connect(&app, (stream, peer), &doorkeeper, &mut draining).await;
+            drop((permit, draining));
+        });
+    }
+}
+
+/// One connection, from its first byte to its last.
+async fn connect(
+    app: &App,
+    (stream, peer): (TcpStream, SocketAddr),
+    doorkeeper: &Doorkeeper,
+    draining: &mut Draining,
+) {
+    let deadline = app.limits.header_deadline;
+    let stream = Patient::new(stream, deadline);
+    let acceptor = TlsAcceptor::from(Arc::clone(&doorkeeper.config));
+    let shaken = tokio::select! {
+        shaken = timeout(deadline, acceptor.accept(stream)) => shaken,
+        _ = draining.changed() => return,
+    };
+    let stream = match shaken {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            let address = peer.ip();
+            return tracing::warn!(%address, %error, "nobody vouches for who came with a result");
+        }
+        Err(_) => return,
+    };
+    let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let schemes = doorkeeper.schemes(shown, app.vault.clock.now());
+    let service = service_fn(async |request: Request<Incoming>| {
+        Ok::<_, Infallible>(answer(app, &schemes, peer, request).await)
+    });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(deadline).max_buf_size(HEAD_BYTES_MAX);
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        // Whoever breaks off is no event of ours.
+        _ = connection.as_mut() => (),
+        _ = draining.changed() => {
+            connection.as_mut().graceful_shutdown();
+            drop(connection.await);
+        }
+    }
+}
+
+async fn answer(
+    app: &App,
+    schemes: &[Scheme],
+    peer: SocketAddr,
+    request: Request<Incoming>,
+) -> Response {
+    let begun = ticks();
+    let trace = TraceId::of_headers(request.headers());
+    let address = app.proxies.client(peer.ip(), request.headers());
+    let origin = Origin { trace: Arc::clone(&trace.0), address };
+    let mut response = match receive(app, schemes, &origin, request).await {
+        Ok(message) => {
+            let mut response = Response::new(Body::from(Bytes::from_owner(message)));
+            response.headers_mut().insert(CONTENT_TYPE, JSON);
+            response
+        }
+        Err(problem) => problem.response(&trace),
+    };
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let took = ticks().saturating_sub(begun);
+    app.metrics.answered(Operation::ReceiveResult, response.status().as_u16(), took);
+    response
+}
+
+async fn receive(
+    app: &App,
+    schemes: &[Scheme],
+    origin: &Origin,
+    request: Request<Incoming>,
+) -> Result<Zeroizing<Vec<u8>>, Problem> {
+    throttle::stranger(app, origin.address).await?;
+    let (id, secret) = place(request.uri().path()).ok_or(Problem::NoRoute)?;
+    if request.method() != Method::POST {
+        return Err(Problem::MethodNotAllowed);
+    }
+    let secret = Zeroizing::new(secret.to_owned());
+    let read = read_body(request.into_body());
+    let message =
+        timeout(app.limits.body_deadline, read).await.map_err(|_| Problem::BodyTimeout)??;
+    let directory = app.directory.load_full().filter(|_| !app.is_sealed());
+    let directory = directory.ok_or(Problem::Sealed)?;
+    let door = Door::Verified(schemes.to_vec());
+    let posted = Posted { id, secret: &secret, message: &message, door };
+    Ok(receive_result(&app.vault, &directory, origin, posted).await?)
+}
+
+/// The session and the secret of `/3ds/sessions/{id}/results/{secret}`.
+fn place(path: &str) -> Option<(SessionId, &str)> {
+    let (id, secret) = path.strip_prefix("/3ds/sessions/")?.split_once("/results/")?;
+    let secret = Some(secret).filter(|it| !it.is_empty() && !it.contains('/'));
+    SessionId::parse(id).zip(secret)
+}
+
+async fn read_body(mut body: Incoming) -> Result<Vec<u8>, Problem> {
+    let told = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if told > MESSAGE_BYTES_MAX {
+        return Err(Problem::TooLarge);
+    }
+    let mut message = Vec::with_capacity(told);
+    while let Some(frame) = body.frame().await {
+        let broken = |_| Problem::Malformed("the body broke off".to_owned());
+        let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+        if message.len().saturating_add(data.len()) > MESSAGE_BYTES_MAX {
+            return Err(Problem::TooLarge);
+        }
+        message.extend_from_slice(&data);
+    }
+    Ok(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_one_path() {
+        let id = "6fa459ea-ee8a-4ca4-894e-db77e160355e";
+        let good = format!("/3ds/sessions/{id}/results/abc");
+        let (found, secret) = place(&good).unwrap();
+        assert_eq!((found.to_string().as_str(), secret), (id, "abc"));
+        let bad = [
+            format!("/3ds/sessions/{id}/results/"),
+            format!("/3ds/sessions/{id}/results"),
+            format!("/3ds/sessions/{id}/results/abc/d"),
+            format!("/3ds/sessions/x/results/abc"),
+            format!("/3ds/sessions/{id}"),
+            "/healthz".to_owned(),
+            "/".to_owned(),
+        ];
+        for path in bad {
+            assert!(place(&path).is_none(), "{path}");
+        }
+    }
+}

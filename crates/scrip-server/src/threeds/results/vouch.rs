@@ -1,0 +1,153 @@
+//! Who is let in with a result: whoever shows a certificate for which a scheme's own roots vouch.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme,
+    client::danger::HandshakeSignatureValid,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, UnixTime},
+    server::{
+        WebPkiClientVerifier,
+        danger::{ClientCertVerified, ClientCertVerifier},
+    },
+};
+use scrip_core::time::Timestamp;
+use scrip_threeds::code::Scheme;
+
+use crate::{
+    threeds::way::read_roots,
+    tls::{HTTP_1_1, Watched, read_pair, server_config},
+};
+
+/// What the listener is made of.
+#[derive(Debug, Clone)]
+pub(crate) struct ResultsPlan {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+    /// Each scheme with the section of its settings and its roots.
+    pub(crate) schemes: Vec<(Scheme, String, PathBuf)>,
+}
+
+/// The certificate of the listener, and whose certificates open it.
+#[derive(Debug)]
+pub(crate) struct Doorkeeper {
+    pub(crate) config: Arc<ServerConfig>,
+    vouchers: Arc<Vouchers>,
+}
+
+impl Doorkeeper {
+    /// # Errors
+    /// A file is missing or damaged, or the key is not the certificate's.
+    pub(crate) fn watched(plan: ResultsPlan) -> anyhow::Result<Watched<Self>> {
+        let mut files = vec![plan.certificate.clone(), plan.key.clone()];
+        files.extend(plan.schemes.iter().map(|(_, _, roots)| roots.clone()));
+        let read = move |_: &[PathBuf]| Ok(Arc::new(Self::read(&plan)?));
+        Watched::load("threeds.results".to_owned(), files, Box::new(read))
+    }
+
+    fn read(plan: &ResultsPlan) -> anyhow::Result<Self> {
+        let (chain, key) = read_pair(
+            ("threeds.results_certificate", &plan.certificate),
+            ("threeds.results_key", &plan.key),
+        )?;
+        let mut each = Vec::new();
+        for (scheme, section, roots) in &plan.schemes {
+            let roots = Arc::new(read_roots(section, roots)?);
+            let provider = Arc::new(aws_lc_rs::default_provider());
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
+            each.push((*scheme, verifier.with_context(|| format!("{section}.roots"))?));
+        }
+        let vouchers = Arc::new(Vouchers::new(each)?);
+        let verifier = Arc::<Vouchers>::clone(&vouchers);
+        let mut config = server_config()?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(chain, key)
+            .context(
+                "threeds.results_certificate and threeds.results_key do not belong together",
+            )?;
+        config.alpn_protocols = vec![HTTP_1_1.to_vec()];
+        Ok(Self { config: Arc::new(config), vouchers })
+    }
+
+    /// Every scheme whose roots vouch for what was shown. One that vouched when the session of TLS
+    /// began may not any more when it is taken up again, so it is asked anew.
+    pub(crate) fn schemes(&self, shown: &[CertificateDer<'_>], now: Timestamp) -> Vec<Scheme> {
+        let now = Duration::from_millis(u64::try_from(now.unix_ms).unwrap_or_default());
+        let now = UnixTime::since_unix_epoch(now);
+        let Some((end, between)) = shown.split_first() else { return Vec::new() };
+        let vouches = |it: &&(Scheme, Verifier)| it.1.verify_client_cert(end, between, now).is_ok();
+        self.vouchers.each.iter().filter(vouches).map(|(scheme, _)| *scheme).collect()
+    }
+}
+
+type Verifier = Arc<dyn ClientCertVerifier>;
+
+/// The roots of all schemes; each certificate is believed by those of one of them, never by a chain
+/// that is put together of several.
+#[derive(Debug)]
+struct Vouchers {
+    each: Vec<(Scheme, Verifier)>,
+    /// By whom signatures are checked, which is the same for all.
+    first: Verifier,
+    hints: Vec<DistinguishedName>,
+}
+
+impl Vouchers {
+    fn new(each: Vec<(Scheme, Verifier)>) -> anyhow::Result<Self> {
+        let first = each.first().map(|(_, it)| Arc::clone(it));
+        let first =
+            first.context("threeds.results_listen: no scheme of production is connected")?;
+        let hints = each.iter().flat_map(|(_, it)| it.root_hint_subjects().to_vec()).collect();
+        Ok(Self { each, first, hints })
+    }
+}
+
+impl ClientCertVerifier for Vouchers {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &self.hints
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        true
+    }
+
+    fn verify_client_cert(
+        &self,
+        end: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let mut refused = None;
+        for (_, verifier) in &self.each {
+            match verifier.verify_client_cert(end, between, now) {
+                Ok(verified) => return Ok(verified),
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+        Err(refused.unwrap_or(Error::NoCertificatesPresented))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.first.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.first.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.first.supported_verify_schemes()
+    }
+}
