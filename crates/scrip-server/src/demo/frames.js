@@ -23,9 +23,12 @@ async function inFrame(place, { page, title, message, answer, until }) {
     window.addEventListener("message", listen);
     until.then(() => window.removeEventListener("message", listen));
   });
-  frame.addEventListener("load", () => frame.contentWindow.postMessage(message, window.location.origin), {
-    once: true,
-  });
+  const start = () => {
+    frame.contentWindow.postMessage(message, window.location.origin);
+    // Whoever types goes on in the bank's page.
+    frame.focus();
+  };
+  frame.addEventListener("load", start, { once: true });
   place.append(frame);
   const told = await Promise.race([answered, until]);
   frame.remove();
