@@ -35,7 +35,7 @@ use crate::{
         results::{Doorkeeper, ResultsServer},
         simulator,
     },
-    tls::{Certificates, Reload, watch},
+    tls::{Certificates, Reload, Watched, watch},
 };
 
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(1);
@@ -153,15 +153,13 @@ async fn run(
     let stop = stop_signal(stopping)?;
     let tcp = TcpListener::from_std(listeners.clients)?;
     let tls = certificates(&settings.tls)?;
-    let mut watched: Vec<Arc<dyn Reload>> = Vec::new();
-    watched.extend(tls.iter().map(|it| Arc::clone(it) as Arc<dyn Reload>));
     let scheme = if tls.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{}", tcp.local_addr()?);
-    if simulate == Simulate::InThisProcess && settings.threeds.simulator_url.is_none() {
-        settings.threeds.simulator_url = bring_simulator(&url).await?;
-    }
-    let servers = Arc::new(Servers::new(&settings.threeds_plan(&url))?);
-    watched.extend(servers.credentials());
+    let servers = connect_schemes(&mut settings, simulate, &url).await?;
+    let doorkeeper = settings.results_plan().map(Doorkeeper::watched).transpose()?.map(Arc::new);
+    let mut watched = servers.credentials();
+    watched.extend(tls.iter().map(Watched::reloaded));
+    watched.extend(doorkeeper.iter().map(Watched::reloaded));
     let asked = Arc::<Servers>::clone(&servers);
     let mut app = App::sealed(settings.open_vault(memory, asked).await?);
     app.threeds = Some(servers);
@@ -178,12 +176,9 @@ async fn run(
     app.metrics_key = key;
     let app = Arc::new(app);
     let metrics = own.map(|(listener, key)| show_metrics(&app, listener, key)).transpose()?;
-    let doorkeeper = settings.results_plan().map(Doorkeeper::watched).transpose()?.map(Arc::new);
-    watched.extend(doorkeeper.iter().map(|it| Arc::clone(it) as Arc<dyn Reload>));
     let results = listeners.results.map(TcpListener::from_std).transpose()?;
-    let results = results.zip(doorkeeper);
-    let results_url = results.as_ref().map(|(it, _)| it.local_addr()).transpose()?;
-    let results_url = results_url.map(|it| format!("https://{it}"));
+    let results_at = results.as_ref().map(TcpListener::local_addr).transpose()?;
+    let results_url = results_at.map(|it| format!("https://{it}"));
     let addresses = Addresses { url, metrics, results: results_url };
     reload_certificates(watched, &settings.tls)?;
     // Before anybody is served, and from then on whenever an import replaces the file.
@@ -198,8 +193,8 @@ async fn run(
     }
     prepare(&settings, &app, &addresses).await?;
     let Addresses { url, metrics, results: results_url } = addresses;
-    let serving = |(listener, door)| ResultsServer::start(Arc::clone(&app), listener, door);
-    let results = results.map(serving);
+    let receive = |(listener, door)| ResultsServer::start(Arc::clone(&app), listener, door);
+    let results = results.zip(doorkeeper).map(receive);
     tracing::info!(
         url,
         metrics,
@@ -279,11 +274,18 @@ fn reload_certificates(watched: Vec<Arc<dyn Reload>>, settings: &Tls) -> anyhow:
     Ok(())
 }
 
-/// The simulator for test tenants, if this program has one.
-async fn bring_simulator(vault_url: &str) -> anyhow::Result<Option<LoopbackUrl>> {
-    let url = simulator::start(vault_url).await?;
-    let parsed = url.map(|it| LoopbackUrl::parse(&it)).transpose();
-    parsed.map_err(|rule| anyhow::anyhow!("the simulator's address: {rule}"))
+/// Whoever the settings connect; test tenants perhaps with a simulator that is started here.
+async fn connect_schemes(
+    settings: &mut Settings,
+    simulate: Simulate,
+    url: &str,
+) -> anyhow::Result<Arc<Servers>> {
+    if simulate == Simulate::InThisProcess && settings.threeds.simulator_url.is_none() {
+        let at = simulator::start(url).await?.map(|it| LoopbackUrl::parse(&it)).transpose();
+        let at = at.map_err(|rule| anyhow::anyhow!("the simulator's address: {rule}"))?;
+        settings.threeds.simulator_url = at;
+    }
+    Ok(Arc::new(Servers::new(&settings.threeds_plan(url))?))
 }
 
 /// `at` is told when, by the clock that only counts.

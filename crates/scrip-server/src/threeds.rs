@@ -10,7 +10,7 @@ pub(crate) mod results;
 pub(crate) mod simulator;
 mod way;
 
-use std::{future::ready, sync::Arc};
+use std::sync::Arc;
 
 use scrip_core::{
     tenant::TenantKind,
@@ -25,7 +25,7 @@ pub(crate) use crate::threeds::{connected::Peer, ranges::keep_ranges};
 use crate::{
     threeds::{
         address::LoopbackUrl,
-        connected::Connected,
+        connected::{Connected, Serves},
         way::{ForTests, Secured, Simulated},
     },
     tls::Reload,
@@ -109,9 +109,8 @@ impl Servers {
 
     /// Everybody who is connected, and for whom.
     pub(crate) fn peers(&self) -> Vec<Arc<dyn Peer>> {
-        let production = self.production.iter().map(|it| Arc::clone(it) as Arc<dyn Peer>);
-        let test = self.test.iter().map(|it| Arc::clone(it) as Arc<dyn Peer>);
-        production.chain(test).collect()
+        let production = self.production.iter().map(peer);
+        production.chain(self.test.iter().map(peer)).collect()
     }
 
     /// The files that may change while the server runs.
@@ -121,7 +120,7 @@ impl Servers {
             ForTests::Simulated(_) => None,
         });
         let all = self.production.iter().map(|it| it.way()).chain(of_tests);
-        all.map(|it| Arc::clone(it.credentials()) as Arc<dyn Reload>).collect()
+        all.map(|it| it.credentials().reloaded()).collect()
     }
 }
 
@@ -158,20 +157,27 @@ impl DirectoryServers for Servers {
         scheme: Scheme,
         message: Zeroizing<Vec<u8>>,
     ) -> Asking<'a> {
-        let asking: Option<Asking<'a>> = match kind {
-            TenantKind::Production => {
-                find(&self.production, scheme).map(|it| Box::pin(it.ask(message)) as _)
+        Box::pin(async move {
+            let missing = Err(Unanswered::NotSent);
+            match kind {
+                TenantKind::Production => match find(&self.production, scheme) {
+                    Some(it) => it.ask(message).await,
+                    None => missing,
+                },
+                TenantKind::Test => match find(&self.test, scheme) {
+                    Some(it) => it.ask(message).await,
+                    None => missing,
+                },
             }
-            TenantKind::Test => find(&self.test, scheme).map(|it| Box::pin(it.ask(message)) as _),
-        };
-        asking.unwrap_or_else(|| Box::pin(ready(Err(Unanswered::NotSent))))
+        })
     }
 }
 
-fn find<W>(connected: &[Arc<Connected<W>>], scheme: Scheme) -> Option<&Connected<W>>
-where
-    Connected<W>: Peer,
-{
+fn peer<W: Serves>(it: &Arc<Connected<W>>) -> Arc<dyn Peer> {
+    Arc::<Connected<W>>::clone(it)
+}
+
+fn find<W: Serves>(connected: &[Arc<Connected<W>>], scheme: Scheme) -> Option<&Connected<W>> {
     connected.iter().map(|it| &**it).find(|it| it.scheme() == scheme)
 }
 

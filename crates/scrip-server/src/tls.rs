@@ -63,6 +63,13 @@ impl Certificates {
     }
 }
 
+impl<T: Send + Sync + 'static> Watched<T> {
+    /// The same, for whoever only reads it again.
+    pub(crate) fn reloaded(self: &Arc<Self>) -> Arc<dyn Reload> {
+        Arc::<Self>::clone(self)
+    }
+}
+
 impl<T> Watched<T> {
     /// # Errors
     /// What `read` says of the files.
@@ -170,6 +177,9 @@ pub(crate) fn read_pair(certificate: Named<'_>, key: Named<'_>) -> anyhow::Resul
     let chain = CertificateDer::pem_file_iter(certificate.1)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .with_context(|| cannot(certificate))?;
+    if chain.is_empty() {
+        anyhow::bail!("{}: there is no certificate in it", cannot(certificate));
+    }
     let private = PrivateKeyDer::from_pem_file(key.1).with_context(|| cannot(key))?;
     Ok((chain, private))
 }

@@ -1,12 +1,15 @@
 //! Several addresses of one server: the next one, but never a second time.
 
+use std::time::Duration;
+
 use scrip_core::threeds::Unanswered;
+use scrip_server::threeds::{Plan, Servers, Timing};
 use serde_json::json;
 use tokio::net::TcpSocket;
 
 use crate::{
     directory_server::Manner,
-    scene::{NAMES, Scene},
+    scene::{NAMES, Scene, nobody, visa},
 };
 
 #[test]
@@ -37,4 +40,16 @@ fn what_may_have_been_seen_is_never_sent_again() {
         assert_eq!(scene.ask(&servers).unwrap_err(), Unanswered::Broken, "{manner:?}");
         assert_eq!((first.seen().len(), second.seen().len()), (1, 0), "{manner:?}");
     }
+}
+
+#[test]
+fn nor_when_nobody_answers_in_time() {
+    let scene = Scene::new();
+    let first = scene.server(&[Manner::Silent]);
+    let second = scene.server(&[Manner::Answer(json!({}))]);
+    let timing = Timing { connect: Duration::from_secs(30), answer: Duration::from_millis(300) };
+    let production = vec![visa(scene.way(&[first.url(), second.url()]))];
+    let servers = Servers::new(&Plan { production, timing, ..nobody() }).unwrap();
+    assert_eq!(scene.ask(&servers).unwrap_err(), Unanswered::TimedOut);
+    assert!(second.seen().is_empty());
 }

@@ -109,7 +109,8 @@ impl House {
         assert!(!url.is_empty(), "it does not listen: {}", self.log());
         let address = url.split("//").nth(1).and_then(|it| it.parse().ok()).expect("an address");
         let metrics = hello["metrics"].as_str().map(str::to_owned);
-        Running { child, url, metrics, address, stdout }
+        let results = hello["results"].as_str().map(str::to_owned);
+        Running { child, url, metrics, results, address, stdout }
     }
 
     pub(crate) fn log(&self) -> String {
@@ -136,6 +137,8 @@ pub(crate) struct Running {
     pub(crate) url: String,
     /// Where it says its metrics are.
     pub(crate) metrics: Option<String>,
+    /// Where it says that directory servers come with results.
+    pub(crate) results: Option<String>,
     pub(crate) address: SocketAddr,
     stdout: BufReader<ChildStdout>,
 }

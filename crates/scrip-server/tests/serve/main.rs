@@ -8,6 +8,8 @@
 
 #[cfg(target_os = "linux")]
 mod audit;
+#[path = "../support/authority.rs"]
+mod authority;
 mod backup;
 #[cfg(target_os = "linux")]
 mod backup_killed;
@@ -19,6 +21,9 @@ mod client;
 #[cfg(target_os = "linux")]
 mod codes;
 mod control;
+#[expect(dead_code, reason = "how it misbehaves is for tests of the client by itself")]
+#[path = "../support/directory_server.rs"]
+mod directory_server;
 #[cfg(target_os = "linux")]
 mod export;
 mod house;
@@ -38,6 +43,8 @@ mod stop;
 #[cfg(target_os = "linux")]
 mod stuck;
 mod sweeps;
+mod threeds;
+mod threeds_results;
 mod tls;
 mod tls_client;
 mod traces;

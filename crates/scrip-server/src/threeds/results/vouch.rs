@@ -151,3 +151,78 @@ impl ClientCertVerifier for Vouchers {
         self.first.supported_verify_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+
+    use super::*;
+
+    type Issuer = CertifiedIssuer<'static, KeyPair>;
+
+    const NOW: Timestamp = Timestamp { unix_ms: 1_800_000_000_000 };
+
+    fn authority(name: &str) -> Issuer {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+    }
+
+    fn issued(by: &Issuer) -> (rcgen::Certificate, KeyPair) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(["ds.example".to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2030, 1, 1);
+        (params.signed_by(&key, by).unwrap(), key)
+    }
+
+    fn doorkeeper(folder: &Path, roots: &[(Scheme, &[&Issuer])]) -> Doorkeeper {
+        let write = |name: &str, text: String| {
+            let file = folder.join(name);
+            fs::write(&file, text).unwrap();
+            file
+        };
+        let (certificate, key) = issued(&authority("ours"));
+        let schemes = roots.iter().map(|(scheme, roots)| {
+            let text = roots.iter().map(|it| it.pem()).collect();
+            (*scheme, "section".to_owned(), write(&format!("{scheme:?}.pem"), text))
+        });
+        let plan = ResultsPlan {
+            certificate: write("certificate.pem", certificate.pem()),
+            key: write("key.pem", key.serialize_pem()),
+            schemes: schemes.collect(),
+        };
+        Doorkeeper::read(&plan).unwrap()
+    }
+
+    #[test]
+    fn a_scheme_vouches_for_its_own_and_for_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let [visa, other, shared, nobody] =
+            ["visa", "mastercard", "shared", "nobody"].map(authority);
+        let roots: [(Scheme, &[&Issuer]); 2] =
+            [(Scheme::Visa, &[&visa, &shared]), (Scheme::Mastercard, &[&other, &shared])];
+        let doorkeeper = doorkeeper(folder.path(), &roots);
+        let of = |by: &Issuer| doorkeeper.schemes(&[issued(by).0.der().clone()], NOW);
+        assert_eq!(of(&visa), [Scheme::Visa]);
+        assert_eq!(of(&other), [Scheme::Mastercard]);
+        assert_eq!(of(&shared), [Scheme::Visa, Scheme::Mastercard]);
+        assert_eq!(of(&nobody), []);
+        assert_eq!(doorkeeper.schemes(&[], NOW), []);
+    }
+
+    #[test]
+    fn and_not_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let visa = authority("visa");
+        let doorkeeper = doorkeeper(folder.path(), &[(Scheme::Visa, &[&visa])]);
+        let shown = [issued(&visa).0.der().clone()];
+        let at = |unix_ms| doorkeeper.schemes(&shown, Timestamp { unix_ms });
+        assert_eq!(at(NOW.unix_ms), [Scheme::Visa]);
+        assert_eq!(at(1_900_000_000_000), []);
+        assert_eq!(at(1_500_000_000_000), []);
+    }
+}

@@ -1,0 +1,113 @@
+//! The listener for results of production: who is let in, and to what.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::{Request, client::conn::http1};
+use hyper_util::rt::TokioIo;
+use rustls::{ClientConfig, pki_types::ServerName};
+use scrip_threeds::message::MESSAGE_BYTES_MAX;
+use serde_json::Value;
+use tokio::{net::TcpStream, time::timeout};
+use tokio_rustls::TlsConnector;
+
+use crate::{
+    house::Running,
+    threeds::{Connected, SCHEMES},
+    tls_client::PATIENCE,
+};
+
+const PATH: &str = "/3ds/sessions/6fa459ea-ee8a-4ca4-894e-db77e160355e/results/secret";
+
+struct Answer {
+    status: u16,
+    content_type: String,
+    body: Value,
+}
+
+/// Posts to the listener, showing what the client has to show; nothing when it is not let in.
+fn post(
+    connected: &Connected,
+    server: &Running,
+    client: Arc<ClientConfig>,
+    request: Request<Full<Bytes>>,
+) -> Option<Answer> {
+    let address: SocketAddr = server.results.as_ref()?.strip_prefix("https://")?.parse().ok()?;
+    let asking = async {
+        let stream = TcpStream::connect(address).await.ok()?;
+        let name = ServerName::try_from("127.0.0.1").ok()?;
+        let stream = TlsConnector::from(client).connect(name, stream).await.ok()?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.ok()?;
+        tokio::spawn(connection);
+        let response = sender.send_request(request).await.ok()?;
+        let status = response.status().as_u16();
+        let content_type = response.headers().get("content-type")?.to_str().ok()?.to_owned();
+        let body = response.into_body().collect().await.ok()?.to_bytes();
+        Some(Answer { status, content_type, body: serde_json::from_slice(&body).ok()? })
+    };
+    connected.runtime.block_on(async { timeout(PATIENCE, asking).await.expect("in time") })
+}
+
+fn request(method: &str, path: &str, body: Vec<u8>) -> Request<Full<Bytes>> {
+    let request = Request::builder().method(method).uri(path).header("host", "results.example");
+    request.body(Full::new(body.into())).unwrap()
+}
+
+#[test]
+fn a_certificate_of_a_connected_scheme_opens_it_and_nothing_else_does() {
+    let connected = Connected::new();
+    let server = connected.house.serve();
+    connected.house.logged("the vault is open");
+    let garbage = || request("POST", PATH, b"not JSON".to_vec());
+    for (authority, _) in &connected.schemes {
+        let shown = authority.issue("sender", &["ds.example"]);
+        let client = connected.ours.client(Some(&shown));
+        let answer = post(&connected, &server, client, garbage()).expect("it is let in");
+        assert_eq!(
+            (answer.status, answer.content_type.as_str()),
+            (200, "application/json; charset=utf-8")
+        );
+        assert_eq!(
+            (&answer.body["messageType"], &answer.body["errorCode"]),
+            (&"Erro".into(), &"101".into())
+        );
+    }
+    let of_nobody = connected.ours.issue("sender", &["ds.example"]);
+    for shown in [None, Some(&of_nobody)] {
+        let client = connected.ours.client(shown);
+        assert!(post(&connected, &server, client, garbage()).is_none(), "{shown:?}");
+    }
+    connected.house.logged("nobody vouches for who came with a result");
+    assert_eq!(SCHEMES.len(), connected.schemes.len());
+}
+
+#[test]
+fn there_is_one_path_and_a_message_has_its_bounds() {
+    let connected = Connected::new();
+    let server = connected.house.serve();
+    connected.house.logged("the vault is open");
+    let shown = connected.schemes[0].0.issue("sender", &["ds.example"]);
+    let client = connected.ours.client(Some(&shown));
+    let ask = |method: &str, path: &str, body: Vec<u8>| {
+        let request = request(method, path, body);
+        post(&connected, &server, Arc::clone(&client), request).expect("an answer").status
+    };
+    for path in ["/", "/healthz", "/tokens", "/metrics", "/3ds/sessions"] {
+        assert_eq!(ask("POST", path, Vec::new()), 404, "{path}");
+    }
+    assert_eq!(ask("GET", PATH, Vec::new()), 405);
+    assert_eq!(ask("POST", PATH, vec![b' '; MESSAGE_BYTES_MAX + 1]), 413);
+    assert_eq!(ask("POST", PATH, vec![b' '; MESSAGE_BYTES_MAX]), 200);
+}
+
+#[test]
+fn a_sealed_vault_takes_no_results() {
+    let connected = Connected::new();
+    std::fs::remove_file(connected.house.data().join("root.key")).unwrap();
+    let server = connected.house.serve();
+    let shown = connected.schemes[0].0.issue("sender", &["ds.example"]);
+    let client = connected.ours.client(Some(&shown));
+    let answer = post(&connected, &server, client, request("POST", PATH, Vec::new()));
+    assert_eq!(answer.expect("an answer").status, 503);
+}
