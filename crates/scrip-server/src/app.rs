@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -15,6 +15,7 @@ use tokio::sync::{Mutex, Semaphore, SetOnce};
 
 use crate::{
     clock,
+    demo::Demo,
     http::client_address::TrustedProxies,
     limiter::Limiter,
     metrics::{Metrics, Reload, access::MetricsKey},
@@ -47,6 +48,8 @@ pub struct App {
     pub metrics: Metrics,
     /// With this key, `/metrics` is among the paths of the clients too.
     pub metrics_key: Option<MetricsKey>,
+    /// The shop of `scrip dev`. Nobody else has one.
+    pub demo: OnceLock<Demo>,
     /// The schemes that are connected: the same that the vault asks.
     pub threeds: Option<Arc<Servers>>,
     /// How old their card ranges may get.
@@ -84,6 +87,7 @@ impl App {
         Self {
             metrics: Metrics::new(vault.clock.now()),
             metrics_key: None,
+            demo: OnceLock::new(),
             threeds: None,
             ranges_every: RANGES_EVERY,
             ticks: clock::ticks,

@@ -23,7 +23,7 @@ use scrip_core::{
     permission::{ApplicationKind, Permission, Permissions, Transform},
     tenant::{self, Tenant, TenantKind},
 };
-use scrip_seal::{KeySource, Pepper};
+use scrip_seal::{KeySource, Pepper, Secret};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -31,6 +31,7 @@ use crate::{
     cli::{DevArguments, RateLimits},
     config::{Environment, Flag, Settings, Switch},
     data::{create_folder, explain},
+    demo::Demo,
     head_file,
     launch::{self, Addresses, Simulate},
 };
@@ -66,17 +67,21 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
             let directory =
                 Directory::load(&*app.vault.store, &*source, None).await.map_err(explain)?;
             app.open(directory, source);
+            open_shop(app, &keys);
             if let Err(error) = head_file::update(&settings.head_file(), &app.vault).await {
                 tracing::error!(cause = format!("{error:#}"), "the heads of the logs are not kept");
             }
-            let limits = settings.limits.mode;
-            if json {
-                announce_json(addresses, &keys)
-            } else {
-                announce(folder, (addresses, limits), &keys)
-            }
+            let found = Found { addresses, simulator: simulator(settings), keys: &keys };
+            if json { announce_json(&found) } else { announce(settings, &found) }
         },
     )
+}
+
+/// The demo checkout, with the keys of this vault.
+fn open_shop(app: &App, known: &DevKeys) {
+    let Keys { public, private, .. } = &known.keys;
+    let private_key = Secret::new(private.as_bytes().to_vec());
+    app.demo.get_or_init(|| Demo { public_key: public.clone(), private_key });
 }
 
 /// What is said on the command line, and what is not worth its trouble here.
@@ -179,27 +184,36 @@ fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn announce_json(addresses: &Addresses, known: &DevKeys) -> anyhow::Result<()> {
-    let DevKeys { tenant_id, keys } = known;
+/// What is told when everything listens.
+struct Found<'a> {
+    addresses: &'a Addresses,
+    simulator: Option<String>,
+    keys: &'a DevKeys,
+}
+
+fn simulator(settings: &Settings) -> Option<String> {
+    let url = settings.threeds.simulator_url.as_ref();
+    url.map(|it| format!("http://{}", it.at(String::new()).authority))
+}
+
+fn announce_json(found: &Found<'_>) -> anyhow::Result<()> {
+    let Found { addresses, simulator, keys: DevKeys { tenant_id, keys } } = found;
     let mut out = io::stdout().lock();
     let Addresses { url, metrics, .. } = addresses;
     let line = serde_json::json!({
-        "url": url, "metrics": metrics, "tenant_id": tenant_id, "keys": keys,
+        "url": url, "metrics": metrics, "demo": format!("{url}/demo"), "simulator": simulator,
+        "tenant_id": tenant_id, "keys": keys,
     });
     writeln!(out, "{line}")?;
     Ok(out.flush()?)
 }
 
-fn announce(
-    folder: &Path,
-    (addresses, limits): (&Addresses, Switch),
-    known: &DevKeys,
-) -> anyhow::Result<()> {
-    let limits = match limits {
+fn announce(settings: &Settings, found: &Found<'_>) -> anyhow::Result<()> {
+    let limits = match settings.limits.mode {
         Switch::On => "as for every test tenant; --rate-limits off for none",
         Switch::Off => "off",
     };
-    let DevKeys { tenant_id, keys } = known;
+    let Found { addresses, simulator, keys: DevKeys { tenant_id, keys } } = found;
     let Addresses { url, metrics, .. } = addresses;
     let mut out = io::stdout().lock();
     write!(
@@ -209,6 +223,9 @@ fn announce(
   data in {data}, tenant {tenant_id}
   rate limits {limits}
   metrics at {metrics}
+  3-D Secure by the simulator at {simulator}
+
+  Open {url}/demo in a browser: a shop to pay in
 
   management  {management}
   private     {private}
@@ -220,7 +237,8 @@ fn announce(
     -d '{{\"type\":\"card\",\"data\":{{\"number\":\"4242424242424242\",\"expiration_month\":12,\"expiration_year\":2030}}}}'
 
 ",
-        data = folder.display(),
+        data = settings.storage.data_dir.display(),
+        simulator = simulator.as_deref().unwrap_or("no address"),
         metrics = metrics.as_deref().unwrap_or("no address"),
         management = keys.management,
         private = keys.private,

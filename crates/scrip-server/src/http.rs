@@ -7,11 +7,13 @@ pub mod client_address;
 pub(crate) mod connection_formulas;
 pub(crate) mod cors;
 pub(crate) mod deprecation;
+pub(crate) mod html;
 pub(crate) mod idempotency;
 pub(crate) mod keyless;
 pub(crate) mod logs;
 pub(crate) mod notifications;
 pub(crate) mod outside;
+pub(crate) mod pages;
 pub(crate) mod permissions;
 pub(crate) mod pipeline;
 pub(crate) mod probes;
@@ -42,6 +44,7 @@ use scrip_core::{
 
 use crate::{
     app::App,
+    demo,
     http::{pipeline::Asked, problem::Problem},
     metrics::{Refusal, listener},
 };
@@ -230,7 +233,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         };
         router = router.route(row.path, on(row.method, handler));
     }
-    with_metrics(router, app)
+    demo::with_demo(with_metrics(router, app), app)
         .fallback(refusing(app, Refusal::NoRoute, Problem::NoRoute))
         .method_not_allowed_fallback(refusing(
             app,

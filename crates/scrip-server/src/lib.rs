@@ -11,6 +11,7 @@ mod config;
 mod connection;
 mod control;
 mod data;
+pub mod demo;
 mod dev;
 mod epochs;
 mod export;

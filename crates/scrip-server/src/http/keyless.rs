@@ -11,7 +11,7 @@ use hyper::header::{
 
 use crate::{
     app::App,
-    http::{probes, trace::TraceId},
+    http::{pages, probes, trace::TraceId},
     openapi,
     wire::{
         described::{Description, JSON, Tag, operation},
@@ -44,6 +44,8 @@ pub(crate) const KEYLESS: &[Keyless] = &[
     Keyless { name: "get_openapi", counted: Counted::ByAddress, path: "/openapi.json", handler: |_, _| ready(document()), describe: describe_document },
     Keyless { name: "get_docs", counted: Counted::ByAddress, path: "/docs", handler: |_, _| ready(page()), describe: describe_page },
     Keyless { name: "get_docs_style", counted: Counted::ByAddress, path: "/docs/style.css", handler: |_, _| ready(style()), describe: describe_style },
+    Keyless { name: "get_method_page", counted: Counted::ByAddress, path: "/pages/method.html", handler: |app, _| ready(pages::method(app.vault.chance)), describe: describe_method_page },
+    Keyless { name: "get_challenge_page", counted: Counted::ByAddress, path: "/pages/challenge.html", handler: |app, _| ready(pages::challenge(app.vault.chance)), describe: describe_challenge_page },
 ];
 
 fn ready(response: Response) -> Answering {
@@ -114,5 +116,19 @@ fn describe_page() -> Description {
 fn describe_style() -> Description {
     operation(Tag::Service, "The stylesheet of the page")
         .content(200, "The stylesheet.", Some(("text/css", text())))
+        .problem(503)
+}
+
+fn describe_method_page() -> Description {
+    operation(Tag::Threeds, "The page around an issuer's method page")
+        .about("For the hidden frame of a browser SDK: posts `threeDSMethodData`, and passes on that it is done.")
+        .content(200, "A page for a frame.", Some(("text/html", text())))
+        .problem(503)
+}
+
+fn describe_challenge_page() -> Description {
+    operation(Tag::Threeds, "The page around an issuer's challenge")
+        .about("For the frame of a browser SDK: posts `creq`, and passes on that it is over.")
+        .content(200, "A page for a frame.", Some(("text/html", text())))
         .problem(503)
 }

@@ -180,7 +180,7 @@ pub(crate) async fn run_keyless(
     }
 }
 
-pub(super) fn client(extensions: &Extensions) -> IpAddr {
+pub(crate) fn client(extensions: &Extensions) -> IpAddr {
     let client: Option<&Client> = extensions.get();
     client.map_or(Ipv4Addr::UNSPECIFIED.into(), |it| it.0)
 }
@@ -358,7 +358,7 @@ pub(super) fn room<'a>(
     Ok(Some(app.body_room.try_acquire_many(kib).map_err(full)?))
 }
 
-pub(super) async fn read_body(body: &mut Body, bytes_max: usize) -> Result<Bytes, Problem> {
+pub(crate) async fn read_body(body: &mut Body, bytes_max: usize) -> Result<Bytes, Problem> {
     if body.size_hint().lower() > u64::try_from(bytes_max).unwrap_or(u64::MAX) {
         return Err(Problem::TooLarge);
     }

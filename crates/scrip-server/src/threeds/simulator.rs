@@ -1,11 +1,24 @@
 //! The simulator of directory servers that `scrip dev` brings along.
 
-/// Starts it on a listener of its own; where it is, without a slash at the end. Nothing as long as
-/// this program has none.
+use std::future::pending;
+
+use anyhow::Context;
+use scrip_simulator::Settings;
+use tokio::net::TcpListener;
+
+/// Starts it on a listener of its own, as long as this process lives; where it is, without a slash at
+/// the end.
 ///
 /// # Errors
 /// It cannot listen.
 pub(crate) async fn start(_vault_url: &str) -> anyhow::Result<Option<String>> {
-    // Here the simulator is started: `scrip_simulator::...`, and its address is returned.
-    Ok(None)
+    // Any free port: several of these may run on one machine.
+    let listener = TcpListener::bind("127.0.0.1:0").await.context("the simulator cannot listen")?;
+    let simulator = scrip_simulator::start(listener, Settings::default())?;
+    let url = simulator.base_url().to_owned();
+    tokio::spawn(async move {
+        pending::<()>().await;
+        drop(simulator);
+    });
+    Ok(Some(url))
 }

@@ -92,7 +92,7 @@ fn act(world: &Arc<World>, transaction: &Arc<Transaction>, body: &Bytes) -> Comp
             } else if tries >= TRIES_MAX {
                 end(End::TooManyTries);
             } else {
-                return Complaint::WrongCode;
+                return Complaint::WrongCode { tries_left: TRIES_MAX.saturating_sub(tries) };
             }
         }
         _ => (),
@@ -112,7 +112,8 @@ async fn proceed(
         let action =
             format!("{}/sim/acs/challenge/{}", world.base_url, facts.acs_trans_id.expose());
         let (purchase, means) = (&facts.purchase, facts.challenge.means);
-        return challenge(&Prompt { purchase, means, action: &action, complaint });
+        let ending = facts.challenge.ending;
+        return challenge(&Prompt { purchase, means, ending, action: &action, complaint });
     }
     let Some(status) = transaction.progress.ended().await else {
         return error(StatusCode::INTERNAL_SERVER_ERROR, "The challenge has no end.");

@@ -3,7 +3,7 @@
 use axum::{http::StatusCode, response::Response};
 
 use crate::{
-    card::Means,
+    card::{Ending, Means},
     page::{Acting, Page, Purchase, escape, hidden, origin},
 };
 
@@ -11,7 +11,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Complaint {
     None,
-    WrongCode,
+    WrongCode { tries_left: u8 },
     Resent,
 }
 
@@ -20,6 +20,8 @@ pub(crate) enum Complaint {
 pub(crate) struct Prompt<'a> {
     pub(crate) purchase: &'a Purchase,
     pub(crate) means: Means,
+    /// What comes of it when all is right.
+    pub(crate) ending: Ending,
     pub(crate) action: &'a str,
     pub(crate) complaint: Complaint,
 }
@@ -34,13 +36,30 @@ pub(crate) fn challenge(prompt: &Prompt<'_>) -> Response {
     };
     let body = format!(
         "{}<h1>{title}</h1>{}<form method=\"post\" action=\"{}\">{asked}</form>\
-         <footer>This bank is simulated. No money moves.</footer>",
+         <footer>This bank is simulated, and no money moves. {}</footer>",
         masthead(prompt.purchase),
         details(prompt.purchase),
         escape(prompt.action),
+        story(prompt),
     );
     let origin = origin(prompt.action);
     Page { status: StatusCode::OK, title, body, acting: Acting::Waits, origin }.render()
+}
+
+/// Some cards fail although everything is right, which nobody would understand who is not told.
+fn story(prompt: &Prompt<'_>) -> String {
+    let done = match prompt.means {
+        Means::Code => "the right code",
+        Means::OutOfBand => "the approval",
+    };
+    let then = match prompt.ending {
+        Ending::Successful => "the bank vouches for you",
+        Ending::Attempted => "the bank says that it tried, and vouches for you",
+        Ending::Failed => "the bank still does not believe that it is you",
+        Ending::Unavailable => "the bank cannot tell who you are",
+        Ending::Rejected => "the bank rejects the payment",
+    };
+    format!("The story of this test card: after {done}, <strong>{then}</strong>.")
 }
 
 fn masthead(purchase: &Purchase) -> String {
@@ -57,32 +76,40 @@ fn details(purchase: &Purchase) -> String {
 
 fn code(complaint: Complaint) -> String {
     let (told, invalid) = match complaint {
-        Complaint::None => ("", ""),
-        Complaint::WrongCode => {
-            let told = "<p id=\"told\" class=\"wrong\" role=\"alert\">That code is not right. Try again.</p>";
+        Complaint::None => (String::new(), ""),
+        Complaint::WrongCode { tries_left } => {
+            let more = if tries_left == 1 {
+                "one more try".to_owned()
+            } else {
+                format!("{tries_left} more tries")
+            };
+            let told = format!(
+                "<p id=\"told\" class=\"wrong\" role=\"alert\">That code is not right. You have {more}.</p>"
+            );
             (told, " aria-invalid=\"true\"")
         }
         Complaint::Resent => {
-            ("<p id=\"told\" class=\"note\" role=\"status\">A new code is on its way.</p>", "")
+            let told = "<p id=\"told\" class=\"note\" role=\"status\">It would be on its way. It is still 1234.</p>";
+            (told.to_owned(), "")
         }
     };
     format!(
-        "{told}<label for=\"code\">Code from your bank</label>\
+        "{told}<label for=\"code\">The code that we sent to your phone</label>\
          <input id=\"code\" name=\"code\" type=\"text\" inputmode=\"numeric\" \
          autocomplete=\"one-time-code\" maxlength=\"10\" required autofocus{invalid} \
          aria-describedby=\"hint told\">\
-         <p id=\"hint\" class=\"hint\">For testing, the code is <strong>1234</strong>.</p>\
-         <div class=\"row\"><button class=\"main\" name=\"action\" value=\"submit\">Submit</button>\
+         <p id=\"hint\" class=\"hint\">No message is sent here: type <strong>1234</strong>.</p>\
+         <div class=\"row\"><button class=\"main\" name=\"action\" value=\"submit\">Confirm</button>\
          <button name=\"action\" value=\"resend\" formnovalidate>Resend code</button>\
-         <button name=\"action\" value=\"cancel\" formnovalidate>Cancel</button></div>"
+         <button name=\"action\" value=\"cancel\" formnovalidate>Cancel the payment</button></div>"
     )
 }
 
-const OUT_OF_BAND: &str = "<p>Open your bank's app, look at this request and approve it there. \
-    Then come back and go on.</p>\
-    <p class=\"hint\">For testing, there is no app: the button is enough.</p>\
-    <div class=\"row\"><button class=\"main\" name=\"action\" value=\"continue\">I approved, continue</button>\
-    <button name=\"action\" value=\"cancel\">Cancel</button></div>";
+const OUT_OF_BAND: &str = "<p>We have sent a request to our app on your phone. Approve it \
+    there, then come back and go on.</p>\
+    <p class=\"hint\">There is no app here: the button is enough.</p>\
+    <div class=\"row\"><button class=\"main\" name=\"action\" value=\"continue\">I have approved it</button>\
+    <button name=\"action\" value=\"cancel\">Cancel the payment</button></div>";
 
 /// Takes the browser to where it came from, with these fields; without scripts by a button.
 pub(crate) fn go_back(address: &str, fields: &[(&str, &str)]) -> Response {

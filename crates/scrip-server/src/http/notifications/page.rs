@@ -3,15 +3,14 @@
 //! They stand in frames and windows of any site, so nothing here forbids that; and there is nothing
 //! on them but an id that their opener knows and a coarse word.
 
-use axum::{body::Body, response::Response};
-use hyper::header::{
-    CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
-    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-};
+use axum::response::Response;
 use scrip_core::id::SessionId;
 use serde_json::{Value, json};
 
-use crate::http::problem::Problem;
+use crate::http::{
+    html::{self, nonce},
+    problem::Problem,
+};
 
 /// Nothing is loaded, sent or run, but for a script that the answer itself names.
 const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'";
@@ -43,8 +42,8 @@ impl Page {
         let nonce = nonce(chance);
         let script = self.script();
         let script = format!("<script nonce=\"{nonce}\">\n{script}\n</script>\n");
-        let html = html("This step is done. You can go back to the shop.", &script);
-        page(Response::new(Body::empty()), html, &format!("{POLICY}; script-src 'nonce-{nonce}'"))
+        let page = page("This step is done. You can go back to the shop.", &script);
+        html::page(page, &format!("{POLICY}; script-src 'nonce-{nonce}'"))
     }
 
     fn script(self) -> String {
@@ -67,33 +66,14 @@ impl Page {
 /// The same answer, for a person: without a script, so that nobody takes it for a notification.
 pub(crate) fn refused(response: Response, problem: &Problem) -> Response {
     let text = format!("This could not be accepted: {}.", escaped(&problem.detail()));
-    page(response, html(&text, ""), POLICY)
+    html::instead_of(response, page(&text, ""), POLICY)
 }
 
-fn page(response: Response, html: String, policy: &str) -> Response {
-    let (mut head, _) = response.into_parts();
-    head.headers.remove(CONTENT_LENGTH);
-    let mut put = |name: HeaderName, value| head.headers.insert(name, value);
-    put(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    put(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    put(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    let policy = HeaderValue::from_str(policy);
-    put(CONTENT_SECURITY_POLICY, policy.unwrap_or(HeaderValue::from_static(POLICY)));
-    Response::from_parts(head, Body::from(html))
-}
-
-fn html(text: &str, script: &str) -> String {
+fn page(text: &str, script: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <title>3-D Secure</title>\n</head>\n<body>\n<p>{text}</p>\n{script}</body>\n</html>\n"
     )
-}
-
-/// For one answer only: a script that somebody else brings in has another, or none.
-fn nonce(chance: fn(&mut [u8])) -> String {
-    let mut bytes = [0; 16];
-    chance(&mut bytes);
-    bytes.iter().map(|it| format!("{it:02x}")).collect()
 }
 
 /// JSON that cannot end the script it stands in, nor a line of it.

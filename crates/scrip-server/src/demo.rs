@@ -1,0 +1,119 @@
+//! A shop to try the vault with, in `scrip dev` only: its page, and the few lines of a shop's backend.
+//!
+//! The page is a client like any other and has the public key. What takes the private key, it asks of the
+//! backend here, which is a client as well: its requests walk through the same router, from the door on.
+
+mod backend;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    response::Response,
+    routing::{get, post},
+};
+use hyper::{
+    HeaderMap,
+    header::{
+        CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN,
+        REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    },
+};
+use scrip_seal::Secret;
+
+use crate::{
+    app::App,
+    demo::backend::{Ask, Shop},
+    http::{pipeline, problem::Problem, trace},
+};
+
+/// The keys of the shop.
+#[derive(Debug)]
+pub struct Demo {
+    /// For its page.
+    pub public_key: String,
+    /// For its backend, and nobody else.
+    pub private_key: Secret,
+}
+
+/// Everything is ours and stands in files of its own. The frames are ours too: what stands in them is
+/// their matter. Nobody else puts the shop into a frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+                      connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; \
+                      frame-ancestors 'none'";
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const IMAGE: &str = "image/svg+xml";
+
+const FILES: &[(&str, &str, &str)] = &[
+    ("/demo", HTML, include_str!("demo/index.html")),
+    ("/demo/style.css", CSS, include_str!("demo/style.css")),
+    ("/demo/journal.css", CSS, include_str!("demo/journal.css")),
+    ("/demo/icon.svg", IMAGE, include_str!("demo/icon.svg")),
+    ("/demo/checkout.js", SCRIPT, include_str!("demo/checkout.js")),
+    ("/demo/card.js", SCRIPT, include_str!("demo/card.js")),
+    ("/demo/sandbox.js", SCRIPT, include_str!("demo/sandbox.js")),
+    ("/demo/payment.js", SCRIPT, include_str!("demo/payment.js")),
+    ("/demo/frames.js", SCRIPT, include_str!("demo/frames.js")),
+    ("/demo/journal.js", SCRIPT, include_str!("demo/journal.js")),
+    ("/demo/outcome.js", SCRIPT, include_str!("demo/outcome.js")),
+];
+
+/// Adds the shop, where there is one.
+pub(crate) fn with_demo(router: Router, app: &Arc<App>) -> Router {
+    if app.demo.get().is_none() {
+        return router;
+    }
+    let api = router.clone();
+    let mut router = router;
+    for (path, kind, text) in FILES {
+        router = router.route(path, get(async || file(kind, text)));
+    }
+    let question = |ask: Ask| {
+        let (app, api) = (Arc::clone(app), api.clone());
+        move |request: Request| answer(Arc::clone(&app), api.clone(), (ask, request))
+    };
+    router
+        .route("/demo/settings", get(question(backend::settings)))
+        .route("/demo/authenticate", post(question(backend::authenticate)))
+        .route("/demo/challenge-result", post(question(backend::challenge_result)))
+}
+
+fn file(kind: &'static str, text: &'static str) -> Response {
+    let mut response = Response::new(Body::from(text));
+    let mut put = |name: HeaderName, value| {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    };
+    put(CONTENT_TYPE, kind);
+    put(X_CONTENT_TYPE_OPTIONS, "nosniff");
+    put(REFERRER_POLICY, "no-referrer");
+    put(CONTENT_SECURITY_POLICY, POLICY);
+    response
+}
+
+/// One question of the page.
+async fn answer(app: Arc<App>, api: Router, (ask, request): (Ask, Request)) -> Response {
+    let trace = trace::of(&request);
+    // Any site may ask the vault, with a key; only the shop's page may use the shop's.
+    if !is_of_this_page(request.headers()) {
+        return Problem::NoRoute.response(&trace);
+    }
+    let client = pipeline::client(request.extensions());
+    let shop = Shop { app: &app, api: &api, client };
+    let answered = ask(&shop, request.into_body()).await;
+    answered.unwrap_or_else(|problem| problem.response(&trace))
+}
+
+/// A browser says from which page a request comes; whoever is no browser can say anything, and has no page
+/// that somebody else could have written.
+fn is_of_this_page(headers: &HeaderMap) -> bool {
+    let text = |name: HeaderName| headers.get(name).and_then(|it| it.to_str().ok());
+    let host = text(HOST).unwrap_or_default();
+    let from_here = |origin: &str| origin.split_once("://").is_some_and(|(_, it)| it == host);
+    let fetched = headers.get("sec-fetch-site").is_none_or(|it| it == "same-origin");
+    fetched && (!headers.contains_key(ORIGIN) || text(ORIGIN).is_some_and(from_here))
+}

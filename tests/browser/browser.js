@@ -1,0 +1,61 @@
+// Debian's Chromium without a window, and a picture of what it showed when a test fails.
+
+import { mkdir } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+import { chromium } from "playwright-core";
+
+const ROOT = join(dirname(fileURLToPath(import.meta.url)), "../..");
+const PICTURES = join(ROOT, "target/browser");
+
+export const DESKTOP = { viewport: { width: 1280, height: 900 } };
+export const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
+export const DOCUMENTED = join(ROOT, "docs/images");
+
+export async function startBrowser() {
+  // Its own sandbox needs rights that a container may not give; it sees nothing but our pages.
+  const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+  return {
+    // Runs `use` with a page, and holds the page to some rules whatever it is used for: nothing is loaded from
+    // elsewhere, no script fails, and no policy is broken.
+    async withPage(name, options, use) {
+      const context = await browser.newContext(options);
+      context.setDefaultTimeout(20_000);
+      const faults = [];
+      await context.route(
+        (url) => url.hostname !== "127.0.0.1",
+        (route) => {
+          faults.push(`loads ${route.request().url()}`);
+          return route.abort();
+        },
+      );
+      const page = await context.newPage();
+      const watch = (it) => {
+        it.on("pageerror", (error) => faults.push(`script failed: ${error.message}`));
+        it.on("console", (message) => {
+          if (message.text().includes("Content Security Policy")) faults.push(message.text());
+        });
+        it.on("dialog", (dialog) => {
+          faults.push(`a script ran: ${dialog.message()}`);
+          return dialog.dismiss();
+        });
+      };
+      watch(page);
+      context.on("page", watch);
+      try {
+        await use(page, faults);
+        if (faults.length > 0) throw new Error(faults.join("\n"));
+      } catch (error) {
+        await mkdir(PICTURES, { recursive: true });
+        const path = join(PICTURES, `${name.replace(/[^a-z0-9]+/gi, "-")}.png`);
+        await page.screenshot({ path, fullPage: true }).catch(() => {});
+        error.message += `\n  picture: ${path}`;
+        throw error;
+      } finally {
+        await context.close();
+      }
+    },
+    stop: () => browser.close(),
+  };
+}

@@ -1,0 +1,81 @@
+// A vault to pay at: the real program on a free port, with its simulator and data of its own.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+
+export async function startVault() {
+  const folder = await mkdtemp(join(tmpdir(), "scrip-"));
+  const place = ["--data-dir", join(folder, "data"), "--listen", "127.0.0.1:0"];
+  const child = spawn(process.env.SCRIP, ["dev", ...place, "--json", "--rate-limits", "off"], {
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  const [line] = await once(createInterface({ input: child.stdout }), "line");
+  const announced = JSON.parse(line);
+  return {
+    ...announced,
+
+    // The interface, with the key of one of the three applications.
+    async ask(kind, method, path, body) {
+      const headers = { "BT-API-KEY": announced.keys[kind], "Content-Type": "application/json" };
+      const response = await fetch(announced.url + path, { method, headers, body: JSON.stringify(body) });
+      const text = await response.text();
+      return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
+    },
+
+    async intentOf(number) {
+      const data = { number, expiration_month: 12, expiration_year: 2030, cvc: "123" };
+      const { status, body } = await this.ask("public", "POST", "/token-intents", { type: "card", data });
+      if (status !== 201) throw new Error(`no token intent: ${status}`);
+      return body.id;
+    },
+
+    // As a shop's backend does.
+    authenticate(session, changes = {}) {
+      return this.ask("private", "POST", `/3ds/sessions/${session}/authenticate`, { ...REQUEST, ...changes });
+    },
+
+    challengeResult(session) {
+      return this.ask("private", "GET", `/3ds/sessions/${session}/challenge-result`);
+    },
+
+    async turnKnobs(knobs) {
+      const response = await fetch(`${announced.simulator}/sim/knobs`, {
+        method: "PUT",
+        body: JSON.stringify(knobs),
+      });
+      if (!response.ok) throw new Error(`no such knob: ${await response.text()}`);
+    },
+
+    async stop() {
+      child.kill("SIGTERM");
+      const [code] = await once(child, "exit");
+      await rm(folder, { recursive: true });
+      return code;
+    },
+  };
+}
+
+export const REQUEST = {
+  authentication_category: "payment",
+  authentication_type: "payment-transaction",
+  purchase_info: {
+    amount: "8000",
+    currency: "826",
+    exponent: "2",
+    date: "20261115103000",
+    transaction_type: "purchase",
+  },
+  merchant_info: {
+    mid: "9876543210001",
+    acquirer_bin: "000000999",
+    name: "Example Shop",
+    country_code: "826",
+    category_code: "7922",
+  },
+  requestor_info: { id: "example-shop", name: "Example Shop", url: "https://shop.example" },
+  cardholder_info: { name: "Jo Doe", email: "jo@example.com" },
+};
