@@ -114,6 +114,7 @@ impl Raw {
         for _ in 0..rows {
             self.insert()?;
         }
+        self.settle(rows)?;
         self.connection.prepare_cached("COMMIT")?.execute([])?;
         Ok(())
     }
@@ -146,17 +147,29 @@ impl Raw {
             self.chance.bytes::<CVC_BYTES>().as_slice(),
         ])?;
         self.n = self.n.saturating_add(1);
-        let link = self.chance.bytes::<32>();
         let insert_audit = "INSERT INTO audit (tenant, n, at, actor_kind, actor, operation, \
             entity, outcome, trace, address, link) \
             VALUES (?, ?, ?, 'application', ?, 'create_token', ?, 'created', ?, '127.0.0.1', ?)";
+        let link = self.chance.bytes::<32>();
         let record = params![self.tenant, self.n, self.at_ms, self.actor, id, trace, link];
-        self.connection.prepare_cached(insert_audit)?.execute(record)?;
+        self.connection.prepare_cached(insert_audit)?.execute(record).map(drop)
+    }
+
+    /// What is there once for all rows of a commit: the head of the chain, and the counts.
+    fn settle(&mut self, rows: u32) -> rusqlite::Result<()> {
         let put_head = "INSERT INTO audit_heads (tenant, n, at, link, mac) \
             VALUES (?1, ?2, ?3, ?4, ?4) \
             ON CONFLICT (tenant) DO UPDATE SET n = ?2, at = ?3, link = ?4, mac = ?4";
-        let head = params![self.tenant, self.n, self.at_ms, link];
-        self.connection.prepare_cached(put_head)?.execute(head).map(drop)
+        let head = params![self.tenant, self.n, self.at_ms, self.chance.bytes::<32>()];
+        self.connection.prepare_cached(put_head)?.execute(head)?;
+        let put_type = "INSERT INTO usage_types (tenant, type, count, last_created_at) \
+            VALUES (?1, 'card', ?2, ?3) \
+            ON CONFLICT (tenant, type) DO UPDATE SET count = count + ?2, last_created_at = ?3";
+        let of_type = params![self.tenant, rows, self.at_ms];
+        self.connection.prepare_cached(put_type)?.execute(of_type)?;
+        let put_month = "INSERT INTO usage_months (month, tenant, created) VALUES (202311, ?1, ?2) \
+            ON CONFLICT (month, tenant) DO UPDATE SET created = created + ?2";
+        self.connection.prepare_cached(put_month)?.execute(params![self.tenant, rows]).map(drop)
     }
 }
 

@@ -71,7 +71,7 @@ impl Timestamp {
 }
 
 /// A month of the calendar in UTC, as a number in their order: 202611.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Month(pub i64);
 
 impl Month {

@@ -6,6 +6,7 @@ mod answers;
 mod audit;
 pub mod backup;
 mod batch;
+mod chains;
 mod checkpoint;
 mod connection;
 mod directory;
@@ -22,9 +23,11 @@ mod sessions;
 mod status;
 mod survey;
 mod sweep;
+mod tally;
 mod time;
 mod tokens;
 pub mod trail;
+mod transaction;
 mod usage;
 mod walk;
 mod writer;
@@ -33,7 +36,10 @@ use std::{fs::File, path::PathBuf, sync::atomic::Ordering};
 
 use crate::{
     claims::Claims,
-    sqlite::{access::AccessLog, checkpoint::Checkpointer, readers::Readers, writer::Writer},
+    sqlite::{
+        access::AccessLog, checkpoint::Checkpointer, readers::Readers, transaction::Transaction,
+        writer::Writer,
+    },
 };
 use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord},
@@ -93,6 +99,9 @@ impl SqliteStore {
     }
 }
 
+/// What a piece of work is done in.
+type Within<'a, 'b> = &'a mut Transaction<'b>;
+
 /// The engine's own message may quote a value; its code never does.
 fn fault(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error() {
@@ -103,11 +112,23 @@ fn fault(error: rusqlite::Error) -> StoreError {
     }
 }
 
+/// What is put once for all who share a commit. Where somebody altered the file so that it cannot be,
+/// that must not stop everybody: it is told, and left as it is.
+fn put_anyway(put: rusqlite::Result<usize>, tell: impl FnOnce()) -> Result<(), StoreError> {
+    match put {
+        Err(error) if tokens::is_taken(&error) => {
+            tell();
+            Ok(())
+        }
+        put => put.map(drop).map_err(fault),
+    }
+}
+
 impl Store for SqliteStore {
     fn write_tokens(&self, inquiry: Inquiry, batch: TokenBatch) -> StoreFuture<'_, Batched> {
         let tenant = inquiry.tenant().id;
         let uses = batch::Uses::of(&batch);
-        let work = move |it: &_| batch::write_tokens(it, tenant, batch);
+        let work = move |it: Within<'_, '_>| batch::write_tokens(it, tenant, batch);
         let written = self.writer.write_if(work, |it| matches!(it, Batched::Written(_)));
         Box::pin(async move {
             let written = written.await?;
@@ -156,7 +177,8 @@ impl Store for SqliteStore {
         written: Beside,
     ) -> StoreFuture<'_, ()> {
         let tenant = inquiry.tenant().id;
-        let insert = move |it: &_| intents::insert_token_intent(it, tenant, &intent, &written);
+        let insert =
+            move |it: Within<'_, '_>| intents::insert_token_intent(it, tenant, &intent, &written);
         Box::pin(self.writer.write(insert))
     }
 
@@ -179,7 +201,7 @@ impl Store for SqliteStore {
         audit: AuditRecord,
     ) -> StoreFuture<'_, Changed> {
         let tenant = inquiry.tenant().id;
-        let delete = move |it: &_| intents::delete_token_intent(it, tenant, id, &audit);
+        let delete = move |it: Within<'_, '_>| intents::delete_token_intent(it, tenant, id, &audit);
         Box::pin(self.writer.write(delete))
     }
 
@@ -243,7 +265,7 @@ impl Store for SqliteStore {
         audit: AuditRecord,
     ) -> StoreFuture<'_, Result<Changed, Error>> {
         Box::pin(async move {
-            let delete = move |it: &_| policy::delete_tenant(it, &deletion, &audit);
+            let delete = move |it: Within<'_, '_>| policy::delete_tenant(it, &deletion, &audit);
             let deleted = self.writer.write(delete).await?;
             // The keys are gone from the tables; the log that had them is cut before the answer,
             // unless somebody reads for longer than a client waits.
@@ -256,7 +278,7 @@ impl Store for SqliteStore {
     fn purge_tenants(&self, now: Timestamp) -> StoreFuture<'_, usize> {
         Box::pin(async move {
             let deleted = self.readers.read(policy::list_deleted_tenants)?;
-            let forget = move |it: &_| usage::forget_active(it, &deleted);
+            let forget = move |it: Within<'_, '_>| usage::forget_active(it, &deleted);
             match self.access.writer.write(forget).await? {
                 0 => self.writer.write(move |it| policy::purge_tenants(it, now)).await,
                 some => Ok(some),
@@ -271,8 +293,9 @@ impl Store for SqliteStore {
         written: Beside,
     ) -> StoreFuture<'_, ()> {
         let tenant = mandate.tenant().id;
-        let insert =
-            move |it: &_| access_sessions::insert_access_session(it, tenant, &session, &written);
+        let insert = move |it: Within<'_, '_>| {
+            access_sessions::insert_access_session(it, tenant, &session, &written)
+        };
         Box::pin(self.writer.write(insert))
     }
 
@@ -303,8 +326,9 @@ impl Store for SqliteStore {
         written: Beside,
     ) -> StoreFuture<'_, Changed> {
         let tenant = mandate.tenant().id;
-        let work =
-            move |it: &_| access_sessions::authorize_access_session(it, tenant, &session, &written);
+        let work = move |it: Within<'_, '_>| {
+            access_sessions::authorize_access_session(it, tenant, &session, &written)
+        };
         Box::pin(self.writer.write(work))
     }
 

@@ -154,7 +154,7 @@ impl Tip {
 
 impl AuditRecord {
     /// The next record of a chain. It is to be written together with the head that the chain has
-    /// when all are: [`AuditRecord::head`].
+    /// when all are: [`HeadSigner::head`].
     #[must_use]
     pub fn link<'a>(&'a self, tip: &mut Tip, entry: Entry<'a>) -> LogRow<'a> {
         let Entry { log, tenant, entity, outcome } = entry;
@@ -177,19 +177,10 @@ impl AuditRecord {
         row
     }
 
-    /// The head of a chain that has come so far.
-    ///
-    /// A head that somebody altered is followed, for nobody must be able to stop a vault by it; but
-    /// what follows is no more ours than it was, and verifying finds it for ever.
+    /// For whoever writes the records of many, and one head behind them.
     #[must_use]
-    pub fn head(&self, (log, tenant): (Log, TenantId), before: Option<&Head>, tip: Tip) -> Head {
-        let retention_seconds = before.and_then(|it| it.retention_seconds);
-        let Tip { n, at, link } = tip;
-        let mut head = Head { tenant, n, at, link, retention_seconds, mac: NO_LINK };
-        if before.is_none_or(|it| it.is_ours(&self.key, log)) {
-            head.mac = head.mac_by(&self.key, log);
-        }
-        head
+    pub fn head_signer(&self) -> HeadSigner {
+        HeadSigner(Arc::clone(&self.key))
     }
 
     /// The head of a chain whose tenant ends with this record.
@@ -201,6 +192,27 @@ impl AuditRecord {
         let mut ended = Head { retention_seconds, ..head };
         ended.mac = ended.mac_by(&self.key, log);
         ended
+    }
+}
+
+/// Makes heads of chains, and can do nothing else with the key.
+#[derive(Debug, Clone)]
+pub struct HeadSigner(Arc<AuditKey>);
+
+impl HeadSigner {
+    /// The head of a chain that has come so far.
+    ///
+    /// A head that somebody altered is followed, for nobody must be able to stop a vault by it; but
+    /// what follows is no more ours than it was, and verifying finds it for ever.
+    #[must_use]
+    pub fn head(&self, (log, tenant): (Log, TenantId), before: Option<&Head>, tip: Tip) -> Head {
+        let retention_seconds = before.and_then(|it| it.retention_seconds);
+        let Tip { n, at, link } = tip;
+        let mut head = Head { tenant, n, at, link, retention_seconds, mac: NO_LINK };
+        if before.is_none_or(|it| it.is_ours(&self.0, log)) {
+            head.mac = head.mac_by(&self.0, log);
+        }
+        head
     }
 }
 

@@ -1,7 +1,7 @@
 //! The access log: a file of its own with a writer of its own.
 //!
-//! Whatever waits is written as one: each chain's head is read and written once for all of it. So
-//! the more reads there are, the less each of them costs.
+//! Whatever waits is written as one piece of work. So the more reads there are, the less each of
+//! them costs.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,7 +12,6 @@ use std::{
 use rusqlite::Connection;
 use scrip_core::{
     audit::{
-        AuditRecord,
         chain::{Entry, Log},
         trail::Access,
     },
@@ -24,11 +23,11 @@ use tokio::sync::oneshot;
 
 use crate::sqlite::{
     Pages,
-    audit::{OpenChain, put_head},
     checkpoint::Checkpointer,
     readers::Readers,
+    transaction::Transaction,
     usage::note_active,
-    writer::{Worked, Writer, or_nothing, stopped, take_back},
+    writer::{Worked, Writer, stopped},
 };
 
 /// Past this a read is refused at once.
@@ -88,7 +87,7 @@ impl AccessLog {
         if is_first {
             // Whoever comes before the writer does is taken along.
             let group = Group(Some(Arc::clone(&self.waiting)));
-            self.writer.submit(Box::new(move |connection| group.write(connection)))?;
+            self.writer.submit(Box::new(move |transaction| group.write(transaction)))?;
         }
         answer.await.map_err(|_| stopped())?
     }
@@ -99,7 +98,7 @@ impl AccessLog {
         if tokens.is_empty() {
             return;
         }
-        let work = move |connection: &Connection| {
+        let work = move |connection: &mut Transaction<'_>| {
             let mut notes = tokens.iter();
             let noted = notes.try_for_each(|(month, token)| {
                 note_active(connection, tenant, *month, token.as_str())
@@ -123,13 +122,13 @@ fn lock(waiting: &Mutex<Vec<Waiting>>) -> MutexGuard<'_, Vec<Waiting>> {
 struct Group(Option<Arc<Mutex<Vec<Waiting>>>>);
 
 impl Group {
-    fn write(mut self, connection: &Connection) -> Worked {
+    fn write(mut self, transaction: &mut Transaction<'_>) -> Worked {
         let waiting = self.0.take().map(|it| std::mem::take(&mut *lock(&it)));
         let (all, replies): (Vec<_>, Vec<_>) =
             waiting.unwrap_or_default().into_iter().map(|it| (it.access, it.reply)).unzip();
-        let outcomes = match write_all(connection, &all.iter().collect::<Vec<_>>()) {
+        let outcomes = match write_all(transaction, &all.iter().collect::<Vec<_>>()) {
             Ok(()) => all.iter().map(|_| Ok(())).collect(),
-            Err(error) => write_apart(connection, &all, &error),
+            Err(error) => write_apart(transaction, &all, &error),
         };
         let keep = outcomes.iter().any(Result::is_ok);
         let tell = move |commit: Result<(), StoreError>| {
@@ -160,26 +159,17 @@ fn again(error: &StoreError) -> StoreError {
 }
 
 /// All or nothing; whoever calls takes back what was written when it fails.
-fn write_all(connection: &Connection, all: &[&Access]) -> Result<(), StoreError> {
-    // With whose key signs it.
-    let mut chains: HashMap<TenantId, (OpenChain, &AuditRecord)> = HashMap::new();
+fn write_all(transaction: &mut Transaction<'_>, all: &[&Access]) -> Result<(), StoreError> {
     for access in all {
         let Access { tenant, audit, seen } = access;
-        if !chains.contains_key(tenant) {
-            chains.insert(*tenant, (OpenChain::open(connection, *tenant)?, audit));
-        }
-        let Some((chain, _)) = chains.get_mut(tenant) else { continue };
         for it in seen {
             let (entity, outcome) = (&*it.entity, it.outcome);
             let entry = Entry { log: Log::Access, tenant: *tenant, entity, outcome };
-            chain.append(connection, audit, entry)?;
+            transaction.append(audit, entry)?;
             if let Some(month) = access.active(it) {
-                note_active(connection, *tenant, month, entity)?;
+                note_active(transaction, *tenant, month, entity)?;
             }
         }
-    }
-    for (chain, by) in chains.values() {
-        put_head(connection, &chain.head(by, Log::Access))?;
     }
     Ok(())
 }
@@ -187,16 +177,16 @@ fn write_all(connection: &Connection, all: &[&Access]) -> Result<(), StoreError>
 /// Each tenant's by itself, after all together failed: what is wrong with one must not fail the
 /// others that share its commit.
 fn write_apart(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     all: &[Access],
     error: &StoreError,
 ) -> Vec<Result<(), StoreError>> {
-    if take_back(connection).is_err() {
+    if transaction.take_back().is_err() {
         return all.iter().map(|_| Err(again(error))).collect();
     }
     let tenants: HashSet<_> = all.iter().map(|it| it.tenant).collect();
     let of = |tenant| all.iter().filter(|it| it.tenant == tenant).collect::<Vec<_>>();
-    let write = |tenant| (tenant, or_nothing(connection, || write_all(connection, &of(tenant))));
+    let write = |tenant| (tenant, transaction.or_nothing(|it| write_all(it, &of(tenant))));
     let outcomes: HashMap<_, _> = tenants.into_iter().map(write).collect();
     let outcome = |it: &Access| match outcomes.get(&it.tenant) {
         Some(outcome) => outcome.as_ref().copied().map_err(again),

@@ -11,7 +11,9 @@ use scrip_core::{
 };
 use scrip_seal::Mac;
 
-use crate::sqlite::{answers::insert_beside, directory::text, fault, row::uuid};
+use crate::sqlite::{
+    answers::insert_beside, directory::text, fault, row::uuid, transaction::Transaction,
+};
 
 const FORGOTTEN_AT_ONCE: i64 = 256;
 
@@ -21,13 +23,13 @@ INSERT INTO access_sessions (digest, nonce, tenant, application, created_at, exp
 VALUES (:digest, :nonce, :tenant, :application, :created_at, :expires_at, :mac)";
 
 pub(super) fn insert_access_session(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     tenant: TenantId,
     session: &Signed<AccessSessionRecord>,
     written: &Beside,
 ) -> Result<(), StoreError> {
     let record = &session.record;
-    connection
+    transaction
         .prepare_cached(INSERT_SESSION)
         .and_then(|mut it| {
             it.execute(named_params! {
@@ -41,7 +43,7 @@ pub(super) fn insert_access_session(
             })
         })
         .map_err(fault)?;
-    insert_beside(connection, tenant, written, "done")
+    insert_beside(transaction, tenant, written, "done")
 }
 
 macro_rules! session_columns {
@@ -119,14 +121,14 @@ UPDATE access_sessions SET expires_at = :expires_at, authorized_by = :authorized
 WHERE digest = :digest AND tenant = :tenant AND authorized_by IS NULL";
 
 pub(super) fn authorize_access_session(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     tenant: TenantId,
     session: &Signed<AccessSessionRecord>,
     written: &Beside,
 ) -> Result<Changed, StoreError> {
     let record = &session.record;
     let authorized = record.authorized.as_ref();
-    let changed = connection
+    let changed = transaction
         .prepare_cached(AUTHORIZE_SESSION)
         .and_then(|mut it| {
             it.execute(named_params! {
@@ -143,7 +145,7 @@ pub(super) fn authorize_access_session(
     if changed == 0 {
         return Ok(Changed::Stale);
     }
-    insert_beside(connection, tenant, written, "done")?;
+    insert_beside(transaction, tenant, written, "done")?;
     Ok(Changed::Done)
 }
 

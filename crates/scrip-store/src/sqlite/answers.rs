@@ -14,6 +14,7 @@ use crate::sqlite::{
     audit::insert_audit,
     fault,
     tokens::{execute, is_taken},
+    transaction::Transaction,
 };
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
@@ -67,15 +68,15 @@ pub(super) fn insert_answer(
 
 /// The audit record and the answer of an effect that is not a token's.
 pub(super) fn insert_beside(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     tenant: TenantId,
     beside: &Beside,
     outcome: &'static str,
 ) -> Result<(), StoreError> {
-    insert_audit(connection, tenant, &beside.audit, &beside.entity, outcome)?;
+    insert_audit(transaction, tenant, &beside.audit, &beside.entity, outcome)?;
     match &beside.answer {
         None => Ok(()),
-        Some(answer) => insert_answer(connection, tenant, answer, &[]),
+        Some(answer) => insert_answer(transaction, tenant, answer, &[]),
     }
 }
 

@@ -1,6 +1,5 @@
 //! Writes of tokens, all or none: the work of one savepoint.
 
-use rusqlite::Connection;
 use scrip_core::{
     audit::{AuditRecord, trail::active},
     id::{TenantId, TokenId, TokenIntentId},
@@ -19,6 +18,7 @@ use crate::sqlite::{
     tokens::{
         change_cvc, check_tenant, find_duplicate, find_token, insert_cvc, insert_row, update_row,
     },
+    transaction::Transaction,
 };
 
 /// What one write did, and to which row.
@@ -57,17 +57,17 @@ impl Uses {
 /// A batch that is refused has still been tried to its end, so that all that stands in its way is
 /// told at once. Whoever calls takes back what it did.
 pub(super) fn write_tokens(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     tenant: TenantId,
     batch: TokenBatch,
 ) -> Result<Batched, StoreError> {
-    check_tenant(connection, tenant)?;
+    check_tenant(transaction, tenant)?;
     let (mut outcomes, mut rows) = (Vec::new(), Vec::new());
     let mut obstacles = Vec::new();
     for (at, write) in batch.writes.into_iter().enumerate() {
         let attempt = match write {
-            TokenWrite::Insert(insert) => insert_token(connection, tenant, insert)?,
-            TokenWrite::Update(update) => update_token(connection, tenant, update)?,
+            TokenWrite::Insert(insert) => insert_token(transaction, tenant, insert)?,
+            TokenWrite::Update(update) => update_token(transaction, tenant, update)?,
         };
         match attempt {
             Ok((outcome, seq)) => {
@@ -81,80 +81,80 @@ pub(super) fn write_tokens(
         return Ok(Batched::Refused(obstacles));
     }
     if let Some(answer) = batch.render.and_then(|it| it(&outcomes)) {
-        insert_answer(connection, tenant, &answer, &rows)?;
+        insert_answer(transaction, tenant, &answer, &rows)?;
     }
     Ok(Batched::Written(outcomes))
 }
 
 fn insert_token(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     tenant: TenantId,
     insert: InsertToken,
 ) -> Result<Attempt, StoreError> {
     let InsertToken { permit, token, intent, deduplicate, audit } = insert;
     let StoredToken { record, cvc } = token;
     check_permit(permit.tenant().id, tenant)?;
-    if !convert(connection, tenant, intent, &audit)? {
+    if !convert(transaction, tenant, intent, &audit)? {
         return Ok(Err(Obstacle::IntentGone));
     }
     let now = audit.at;
-    let found = find_duplicate(connection, tenant, &record, (deduplicate, now, ""))?;
+    let found = find_duplicate(transaction, tenant, &record, (deduplicate, now, ""))?;
     if let Some((seq, found)) = found {
         if deduplicate == Deduplicate::Tell {
             return Ok(Err(Obstacle::Duplicate(Box::new(found))));
         }
-        insert_audit(connection, tenant, &audit, found.record.id.as_str(), "deduplicated")?;
+        insert_audit(transaction, tenant, &audit, found.record.id.as_str(), "deduplicated")?;
         return Ok(Ok((Outcome::Existing(Box::new(found)), seq)));
     }
-    let Some(seq) = insert_row(connection, tenant, &record, &audit)? else {
+    let Some(seq) = insert_row(transaction, tenant, &record, &audit)? else {
         return Ok(Err(Obstacle::IdTaken));
     };
-    insert_cvc(connection, seq, cvc.as_ref())?;
-    file(connection, tenant, seq, &record)?;
-    insert_audit(connection, tenant, &audit, record.id.as_str(), "created")?;
+    insert_cvc(transaction, seq, cvc.as_ref())?;
+    file(transaction, tenant, seq, &record)?;
+    insert_audit(transaction, tenant, &audit, record.id.as_str(), "created")?;
     Ok(Ok((Outcome::New, seq)))
 }
 
 fn update_token(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     tenant: TenantId,
     update: UpdateToken,
 ) -> Result<Attempt, StoreError> {
     let UpdateToken { permit, token, cvc, intent, deduplicate, audit } = update;
     check_permit(permit.tenant().id, tenant)?;
-    if !convert(connection, tenant, intent, &audit)? {
+    if !convert(transaction, tenant, intent, &audit)? {
         return Ok(Err(Obstacle::IntentGone));
     }
-    let current = find_token(connection, tenant, &token.id, audit.at)?;
+    let current = find_token(transaction, tenant, &token.id, audit.at)?;
     let current = current.filter(|(_, it)| it.record.revision.saturating_add(1) == token.revision);
     let Some((seq, before)) = current else { return Ok(Err(Obstacle::Stale)) };
     let own_id = token.id.as_str();
-    let found = find_duplicate(connection, tenant, &token, (deduplicate, audit.at, own_id))?;
+    let found = find_duplicate(transaction, tenant, &token, (deduplicate, audit.at, own_id))?;
     if let Some((found_seq, found)) = found {
         if deduplicate == Deduplicate::Tell {
             return Ok(Err(Obstacle::Duplicate(Box::new(found))));
         }
-        insert_audit(connection, tenant, &audit, own_id, "deduplicated")?;
+        insert_audit(transaction, tenant, &audit, own_id, "deduplicated")?;
         // The answer shows the other one.
-        insert_audit(connection, tenant, &audit, found.record.id.as_str(), "deduplicated")?;
+        insert_audit(transaction, tenant, &audit, found.record.id.as_str(), "deduplicated")?;
         return Ok(Ok((Outcome::Existing(Box::new(found)), found_seq)));
     }
-    update_row(connection, seq, &token)?;
-    change_cvc(connection, seq, &cvc)?;
-    refile(connection, tenant, seq, (&before.record, &token))?;
-    insert_audit(connection, tenant, &audit, own_id, "updated")?;
+    update_row(transaction, seq, &token)?;
+    change_cvc(transaction, seq, &cvc)?;
+    refile(transaction, tenant, seq, (&before.record, &token))?;
+    insert_audit(transaction, tenant, &audit, own_id, "updated")?;
     Ok(Ok((Outcome::Updated, seq)))
 }
 
 /// Whether the intent that a write is made of was still there; it is not any more.
 fn convert(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     tenant: TenantId,
     intent: Option<TokenIntentId>,
     audit: &AuditRecord,
 ) -> Result<bool, StoreError> {
     let Some(intent) = intent else { return Ok(true) };
-    Ok(intents::convert(connection, tenant, intent, audit)? == Changed::Done)
+    Ok(intents::convert(transaction, tenant, intent, audit)? == Changed::Done)
 }
 
 fn check_permit(permitted: TenantId, tenant: TenantId) -> Result<(), StoreError> {

@@ -29,6 +29,15 @@ impl Kind {
         }
     }
 
+    /// What its writer keeps of it. Tokens are found and filed all over the vault; a log is written
+    /// at its end.
+    fn cache(self) -> &'static str {
+        match self {
+            Self::Vault => "PRAGMA cache_size = -16384;",
+            Self::Access => "PRAGMA cache_size = -2048;",
+        }
+    }
+
     /// Marks the file as ours: "scrp" and "scra".
     fn application_id(self) -> i32 {
         match self {
@@ -69,7 +78,7 @@ const STATEMENTS_MAX: usize = 128;
 pub(super) fn open_writer(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
     create_private(path)?;
     let mut connection = open(path)?;
-    connection.execute_batch("PRAGMA cache_size = -16384;").map_err(fault)?;
+    connection.execute_batch(kind.cache()).map_err(fault)?;
     migrate(&mut connection, kind)?;
     Ok(connection)
 }

@@ -18,6 +18,7 @@ use crate::sqlite::{
     fault,
     row::uuid,
     tokens::{check_tenant, execute},
+    transaction::Transaction,
 };
 
 const INSERT_TOKEN_INTENT: &str = "
@@ -31,12 +32,12 @@ const INSERT_INTENT_CVC: &str = "
 INSERT INTO intent_cvcs (intent, expires_at, sealed) VALUES (?1, ?2, ?3)";
 
 pub(super) fn insert_token_intent(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     tenant: TenantId,
     intent: &StoredTokenIntent,
     written: &Beside,
 ) -> Result<(), StoreError> {
-    check_tenant(connection, tenant)?;
+    check_tenant(transaction, tenant)?;
     let record = &intent.record;
     let parameters = named_params! {
         ":tenant": tenant.0.as_bytes(),
@@ -48,13 +49,13 @@ pub(super) fn insert_token_intent(
         ":expires_at": record.expires_at.unix_ms,
         ":body": record.body.as_bytes(),
     };
-    let mut statement = connection.prepare_cached(INSERT_TOKEN_INTENT).map_err(fault)?;
-    let seq = statement.insert(parameters).map_err(fault)?;
+    let insert = transaction.prepare_cached(INSERT_TOKEN_INTENT);
+    let seq = insert.and_then(|mut it| it.insert(parameters)).map_err(fault)?;
     if let Some(cvc) = &intent.cvc {
         let parameters = (seq, cvc.expires_at.unix_ms, cvc.sealed.as_bytes());
-        execute(connection, INSERT_INTENT_CVC, parameters)?;
+        execute(transaction, INSERT_INTENT_CVC, parameters)?;
     }
-    insert_beside(connection, tenant, written, "created")
+    insert_beside(transaction, tenant, written, "created")
 }
 
 const FIND_TOKEN_INTENT: &str = "
@@ -102,34 +103,34 @@ const DELETE_TOKEN_INTENT: &str = "
 DELETE FROM token_intents WHERE tenant = ?1 AND id = ?2 AND expires_at > ?3";
 
 pub(super) fn delete_token_intent(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     tenant: TenantId,
     id: TokenIntentId,
     audit: &AuditRecord,
 ) -> Result<Changed, StoreError> {
-    end(connection, tenant, id, (audit, "deleted"))
+    end(transaction, tenant, id, (audit, "deleted"))
 }
 
 /// In the transaction that makes a token of it: whoever comes second finds it gone.
 pub(super) fn convert(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     tenant: TenantId,
     id: TokenIntentId,
     audit: &AuditRecord,
 ) -> Result<Changed, StoreError> {
-    end(connection, tenant, id, (&audit.also(Operation::ConvertTokenIntent), "converted"))
+    end(transaction, tenant, id, (&audit.also(Operation::ConvertTokenIntent), "converted"))
 }
 
 fn end(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     tenant: TenantId,
     id: TokenIntentId,
     (audit, word): (&AuditRecord, &'static str),
 ) -> Result<Changed, StoreError> {
     let parameters = (tenant.0.as_bytes(), id.0.as_bytes(), audit.at.unix_ms);
-    if execute(connection, DELETE_TOKEN_INTENT, parameters)? == 0 {
+    if execute(transaction, DELETE_TOKEN_INTENT, parameters)? == 0 {
         return Ok(Changed::Stale);
     }
-    insert_audit(connection, tenant, audit, &id.to_string(), word)?;
+    insert_audit(transaction, tenant, audit, &id.to_string(), word)?;
     Ok(Changed::Done)
 }

@@ -23,6 +23,7 @@ use crate::sqlite::{
     directory::{APART, load_policy},
     fault,
     row::uuid,
+    transaction::Transaction,
     usage::forget_usage,
 };
 
@@ -46,23 +47,23 @@ fn raise_version(connection: &Connection) -> Result<(), StoreError> {
 }
 
 pub(super) fn insert_tenant(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     records: &PolicyRecords,
     audit: &AuditRecord,
 ) -> Result<(), StoreError> {
-    put_tenant(connection, &records.tenant)?;
-    put_seal(connection, records.tenant.record.id, records.seal)?;
-    raise_version(connection)?;
+    put_tenant(transaction, &records.tenant)?;
+    put_seal(transaction, records.tenant.record.id, records.seal)?;
+    raise_version(transaction)?;
     let id = records.tenant.record.id;
-    insert_audit(connection, id, audit, &id.to_string(), "done")
+    insert_audit(transaction, id, audit, &id.to_string(), "done")
 }
 
 pub(super) fn change_policy(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     tenant: TenantId,
     decide: DecidePolicy,
 ) -> Result<Result<(), Error>, StoreError> {
-    let records = match load_policy(connection, tenant) {
+    let records = match load_policy(transaction, tenant) {
         Ok(Some(records)) => records,
         Ok(None) => return Ok(Err(Error::NotFound)),
         Err(StoreError::Corrupt(what)) => return Ok(Err(Error::Unavailable(what.into()))),
@@ -74,16 +75,16 @@ pub(super) fn change_policy(
     };
     // Before anything is written, for what returns an error here is not taken back.
     for write in &writes {
-        if is_taken(connection, write)? {
+        if is_taken(transaction, write)? {
             return Ok(Err(Error::Conflict { reason: "this key is in use" }));
         }
     }
     for write in &writes {
-        apply(connection, tenant, write)?;
+        apply(transaction, tenant, write)?;
     }
-    put_seal(connection, tenant, seal)?;
-    raise_version(connection)?;
-    insert_beside(connection, tenant, &written, "done")?;
+    put_seal(transaction, tenant, seal)?;
+    raise_version(transaction)?;
+    insert_beside(transaction, tenant, &written, "done")?;
     Ok(Ok(()))
 }
 
@@ -232,13 +233,13 @@ VALUES (:tenant, :application, :id, :digest, :created_by, :created_at, :mac)";
 /// The keys are overwritten with zeros, not only unlinked; so is the log, once the caller has let
 /// it be moved and cut.
 pub(super) fn delete_tenant(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     deletion: &TenantDeletion,
     audit: &AuditRecord,
 ) -> Result<Result<Changed, Error>, StoreError> {
     let tenant = deletion.tenant();
     if let TenantDeletion::Asked(_) = deletion {
-        let checked = match load_policy(connection, tenant) {
+        let checked = match load_policy(transaction, tenant) {
             Ok(Some(records)) => deletion.check(&records),
             Ok(None) => return Ok(Ok(Changed::Stale)),
             Err(StoreError::Corrupt(what)) => Err(Error::Unavailable(what.into())),
@@ -249,17 +250,17 @@ pub(super) fn delete_tenant(
         }
     }
     let sql = "-- delete_tenant\nDELETE FROM tenants WHERE id = ?";
-    let delete = || connection.execute(sql, [tenant.0.as_bytes()]).map_err(fault);
-    if overwriting(connection, delete)? == 0 {
+    let delete = || transaction.execute(sql, [tenant.0.as_bytes()]).map_err(fault);
+    if overwriting(transaction, delete)? == 0 {
         return Ok(Ok(Changed::Stale));
     }
     let sql = "
 -- insert_deleted_tenant
 INSERT INTO deleted_tenants (id, deleted_at) VALUES (?, ?)";
-    connection.execute(sql, (tenant.0.as_bytes(), audit.at.unix_ms)).map_err(fault)?;
-    forget_usage(connection, tenant)?;
-    raise_version(connection)?;
-    insert_last_audit(connection, tenant, audit, deletion.retention_seconds())?;
+    transaction.execute(sql, (tenant.0.as_bytes(), audit.at.unix_ms)).map_err(fault)?;
+    forget_usage(transaction, tenant)?;
+    raise_version(transaction)?;
+    insert_last_audit(transaction, tenant, audit, deletion.retention_seconds())?;
     Ok(Ok(Changed::Done))
 }
 

@@ -16,6 +16,7 @@ use crate::sqlite::{
     fault,
     row::uuid,
     tokens::{check_tenant, execute},
+    transaction::Transaction,
 };
 
 const INSERT_SESSION: &str = "
@@ -24,7 +25,7 @@ INSERT INTO sessions (tenant, id, created_by, created_at, ends_at, revision, bod
 VALUES (:tenant, :id, :created_by, :created_at, :ends_at, :revision, :body)";
 
 pub(super) fn insert_session(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     tenant: TenantId,
     write: &SessionWrite,
 ) -> Result<(), StoreError> {
@@ -32,7 +33,7 @@ pub(super) fn insert_session(
     if session.tenant != tenant {
         return Err(StoreError::Corrupt("a session of another tenant"));
     }
-    check_tenant(connection, tenant)?;
+    check_tenant(transaction, tenant)?;
     let parameters = named_params! {
         ":tenant": tenant.0.as_bytes(),
         ":id": session.id.0.as_bytes(),
@@ -42,18 +43,18 @@ pub(super) fn insert_session(
         ":revision": session.revision,
         ":body": session.body.as_bytes(),
     };
-    execute(connection, INSERT_SESSION, parameters)?;
-    insert_with(connection, write)
+    execute(transaction, INSERT_SESSION, parameters)?;
+    insert_with(transaction, write)
 }
 
 /// What commits with the session's row.
-fn insert_with(connection: &Connection, write: &SessionWrite) -> Result<(), StoreError> {
+fn insert_with(transaction: &mut Transaction<'_>, write: &SessionWrite) -> Result<(), StoreError> {
     let SessionWrite { session, events, audit, outcome, answer } = write;
-    insert_events(connection, events)?;
-    insert_audit(connection, session.tenant, audit, &session.id.to_string(), outcome)?;
+    insert_events(transaction, events)?;
+    insert_audit(transaction, session.tenant, audit, &session.id.to_string(), outcome)?;
     match answer {
         None => Ok(()),
-        Some(answer) => insert_answer(connection, session.tenant, answer, &[]),
+        Some(answer) => insert_answer(transaction, session.tenant, answer, &[]),
     }
 }
 
@@ -113,11 +114,11 @@ UPDATE sessions SET ends_at = :ends_at, revision = :revision, body = :body
 WHERE id = :id AND tenant = :tenant AND revision = :revision - 1";
 
 pub(super) fn update_session(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     write: &SessionWrite,
 ) -> Result<Changed, StoreError> {
     let session = &write.session;
-    check_tenant(connection, session.tenant)?;
+    check_tenant(transaction, session.tenant)?;
     let parameters = named_params! {
         ":id": session.id.0.as_bytes(),
         ":tenant": session.tenant.0.as_bytes(),
@@ -125,9 +126,9 @@ pub(super) fn update_session(
         ":revision": session.revision,
         ":body": session.body.as_bytes(),
     };
-    if execute(connection, UPDATE_SESSION, parameters)? == 0 {
+    if execute(transaction, UPDATE_SESSION, parameters)? == 0 {
         return Ok(Changed::Stale);
     }
-    insert_with(connection, write)?;
+    insert_with(transaction, write)?;
     Ok(Changed::Done)
 }

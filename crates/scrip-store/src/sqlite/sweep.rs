@@ -16,7 +16,7 @@ use crate::sqlite::{
     fault,
     row::{token_columns, uuid},
     tokens::{execute, first_token, remove, remove_row},
-    writer::{or_nothing, take_back},
+    transaction::Transaction,
 };
 
 /// A token has half a dozen entries in as many places of the file, and whoever shares the commit
@@ -52,41 +52,42 @@ impl Expired {
 }
 
 pub(super) fn sweep_tokens(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     ended: Timestamp,
     audit: &AuditRecord,
 ) -> Result<usize, StoreError> {
-    sweep(connection, ended, (LIST_EXPIRED, LIST_EXPIRED_BUT), |Expired { seq, id, .. }, tenant| {
-        match first_token(connection, FIND_EXPIRED, [seq]) {
-            Ok(Some((_, token))) => remove(connection, tenant, *seq, &token.record)?,
+    sweep(transaction, ended, (LIST_EXPIRED, LIST_EXPIRED_BUT), |transaction, it| {
+        let (tenant, Expired { seq, id, .. }) = (it.tenant(), it);
+        match first_token(transaction, FIND_EXPIRED, [seq]) {
+            Ok(Some((_, token))) => remove(transaction, tenant, *seq, &token.record)?,
             // Whoever altered a row must not keep it here, nor those behind it.
-            Ok(None) | Err(StoreError::Corrupt(_)) => remove_row(connection, *seq)?,
+            Ok(None) | Err(StoreError::Corrupt(_)) => remove_row(transaction, *seq)?,
             Err(error @ (StoreError::Busy | StoreError::Unavailable(_))) => return Err(error),
         }
-        insert_audit(connection, tenant, audit, &String::from_utf8_lossy(id), "expired")
+        insert_audit(transaction, tenant, audit, &String::from_utf8_lossy(id), "expired")
     })
 }
 
 /// Some of them, all at once. Should that fail, then one by one, and without those of tenants who
 /// are in the way: what of theirs cannot be recorded stays, and the others' goes.
 fn sweep(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     ended: Timestamp,
     (list, list_but): (&str, &str),
-    end: impl Fn(&Expired, TenantId) -> Result<(), StoreError>,
+    end: impl Fn(&mut Transaction<'_>, &Expired) -> Result<(), StoreError>,
 ) -> Result<usize, StoreError> {
-    let some = list_expired(connection, list, (ended.unix_ms, TOKENS_AT_ONCE))?;
-    let Err(mut error) = some.iter().try_for_each(|it| end(it, it.tenant())) else {
+    let some = list_expired(transaction, list, (ended.unix_ms, TOKENS_AT_ONCE))?;
+    let Err(mut error) = some.iter().try_for_each(|it| end(transaction, it)) else {
         return Ok(some.len());
     };
-    take_back(connection)?;
+    transaction.take_back()?;
     let mut left_out: Vec<String> = Vec::new();
     loop {
         let but = left_out.join(" ");
-        let some = list_expired(connection, list_but, (ended.unix_ms, TOKENS_AT_ONCE, but))?;
+        let some = list_expired(transaction, list_but, (ended.unix_ms, TOKENS_AT_ONCE, but))?;
         let mut ended = 0_usize;
         for it in &some {
-            match or_nothing(connection, || end(it, it.tenant())) {
+            match transaction.or_nothing(|within| end(within, it)) {
                 Ok(()) => ended = ended.saturating_add(1),
                 Err(why) => {
                     left_out.push(hex(&it.tenant));
@@ -122,14 +123,14 @@ fn list_expired(
 
 /// An expired token that is in the way of a new one goes at once, and leaves the same record.
 pub(super) fn expire(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     tenant: TenantId,
     (seq, record): (i64, &TokenRecord),
     audit: &AuditRecord,
 ) -> Result<(), StoreError> {
     let audit = audit.by_vault(Operation::ExpireToken);
-    remove(connection, tenant, seq, record)?;
-    insert_audit(connection, tenant, &audit, record.id.as_str(), "expired")
+    remove(transaction, tenant, seq, record)?;
+    insert_audit(transaction, tenant, &audit, record.id.as_str(), "expired")
 }
 
 const LIST_EXPIRED_INTENTS: &str = "
@@ -147,15 +148,16 @@ const DELETE_INTENT: &str = "
 DELETE FROM token_intents WHERE seq = ?1";
 
 pub(super) fn sweep_token_intents(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     ended: Timestamp,
     audit: &AuditRecord,
 ) -> Result<usize, StoreError> {
     let lists = (LIST_EXPIRED_INTENTS, LIST_EXPIRED_INTENTS_BUT);
-    sweep(connection, ended, lists, |Expired { seq, id, .. }, tenant| {
+    sweep(transaction, ended, lists, |transaction, it| {
+        let (tenant, Expired { seq, id, .. }) = (it.tenant(), it);
         let id = TokenIntentId(uuid(id.as_slice().try_into().unwrap_or_default()));
-        execute(connection, DELETE_INTENT, [seq])?;
-        insert_audit(connection, tenant, audit, &id.to_string(), "expired")
+        execute(transaction, DELETE_INTENT, [seq])?;
+        insert_audit(transaction, tenant, audit, &id.to_string(), "expired")
     })
 }
 
@@ -174,15 +176,16 @@ const DELETE_SESSION: &str = "
 DELETE FROM sessions WHERE seq = ?1";
 
 pub(super) fn sweep_sessions(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     ended: Timestamp,
     audit: &AuditRecord,
 ) -> Result<usize, StoreError> {
     let lists = (LIST_ENDED_SESSIONS, LIST_ENDED_SESSIONS_BUT);
-    sweep(connection, ended, lists, |Expired { seq, id, .. }, tenant| {
+    sweep(transaction, ended, lists, |transaction, it| {
+        let (tenant, Expired { seq, id, .. }) = (it.tenant(), it);
         let id = SessionId(uuid(id.as_slice().try_into().unwrap_or_default()));
-        execute(connection, DELETE_SESSION, [seq])?;
-        insert_audit(connection, tenant, audit, &id.to_string(), "expired")
+        execute(transaction, DELETE_SESSION, [seq])?;
+        insert_audit(transaction, tenant, audit, &id.to_string(), "expired")
     })
 }
 

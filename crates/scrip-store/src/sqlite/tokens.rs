@@ -1,6 +1,6 @@
 //! Tokens: each function is the work of one transaction.
 
-use rusqlite::{Connection, ErrorCode, Params, named_params, params};
+use rusqlite::{Connection, ErrorCode, Params, Row, named_params, params};
 use scrip_core::{
     audit::AuditRecord,
     container::Container,
@@ -9,14 +9,16 @@ use scrip_core::{
     listing::Facet,
     store::{Changed, CvcChange, Deduplicate, DeleteToken, StoreError, StoredToken, TokenRecord},
     time::Timestamp,
+    token_type::TokenType,
 };
 
 use crate::sqlite::{
     audit::insert_audit,
     fault,
     filed::{facet_bytes, unfile},
-    row::{index_bytes, stored_token, token_columns},
+    row::{index_bytes, stored_token, token_columns, uuid},
     sweep::expire,
+    transaction::Transaction,
 };
 
 const FIND_TOKEN: &str = concat!(
@@ -121,41 +123,49 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
 
 /// Nothing when a live token has the id. One that has expired gives it up.
 pub(super) fn insert_row(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     tenant: TenantId,
     token: &TokenRecord,
     audit: &AuditRecord,
 ) -> Result<Option<i64>, StoreError> {
-    let insert = || {
-        // By position: this is the hot one, and every name would be looked up.
-        connection.prepare_cached(INSERT_TOKEN)?.insert(params![
-            tenant.0.as_bytes(),
-            token.id.as_str(),
-            token.token_type.as_str(),
-            token.fingerprint.map(|it| it.0),
-            token.containers.text(),
-            token.created_by.0.as_bytes(),
-            token.created_at.unix_ms,
-            token.expires_at.map(|it| it.unix_ms),
-            token.revision,
-            index_bytes(&token.indexes),
-            token.body.as_bytes(),
-        ])
-    };
-    match insert() {
+    match insert(transaction, tenant, token) {
         Ok(seq) => return Ok(Some(seq)),
         Err(error) if is_taken(&error) => (),
         Err(error) => return Err(fault(error)),
     }
     // Whatever has the id, live or not.
-    let found = find_token(connection, tenant, &token.id, Timestamp { unix_ms: i64::MIN })?;
+    let found = find_token(transaction, tenant, &token.id, Timestamp { unix_ms: i64::MIN })?;
     match found {
         Some((seq, found)) if !found.record.is_live(audit.at) => {
-            expire(connection, tenant, (seq, &found.record), audit)?;
+            expire(transaction, tenant, (seq, &found.record), audit)?;
         }
         Some(_) | None => return Ok(None),
     }
-    insert().map(Some).map_err(fault)
+    insert(transaction, tenant, token).map(Some).map_err(fault)
+}
+
+/// The only way in for a row, and so where it is counted.
+fn insert(
+    transaction: &mut Transaction<'_>,
+    tenant: TenantId,
+    token: &TokenRecord,
+) -> rusqlite::Result<i64> {
+    // By position: this is the hot one, and every name would be looked up.
+    let seq = transaction.prepare_cached(INSERT_TOKEN)?.insert(params![
+        tenant.0.as_bytes(),
+        token.id.as_str(),
+        token.token_type.as_str(),
+        token.fingerprint.map(|it| it.0),
+        token.containers.text(),
+        token.created_by.0.as_bytes(),
+        token.created_at.unix_ms,
+        token.expires_at.map(|it| it.unix_ms),
+        token.revision,
+        index_bytes(&token.indexes),
+        token.body.as_bytes(),
+    ])?;
+    transaction.tally.made(tenant, token.token_type, token.created_at);
+    Ok(seq)
 }
 
 /// Another row has what must be unique.
@@ -223,34 +233,48 @@ pub(super) fn update_row(
 
 const DELETE_TOKEN: &str = "
 -- delete_token
-DELETE FROM tokens WHERE seq = ?1";
+DELETE FROM tokens WHERE seq = ?1 RETURNING tenant, type";
 
 /// The cvc and the data in remembered answers go with the row, by the schema.
 pub(super) fn remove(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     tenant: TenantId,
     seq: i64,
     record: &TokenRecord,
 ) -> Result<(), StoreError> {
-    unfile(connection, tenant, seq, record)?;
-    remove_row(connection, seq)
+    unfile(transaction, tenant, seq, record)?;
+    remove_row(transaction, seq)
 }
 
-/// Without the entries by which it was found, which lead nowhere then.
-pub(super) fn remove_row(connection: &Connection, seq: i64) -> Result<(), StoreError> {
-    execute(connection, DELETE_TOKEN, [seq]).map(drop)
+/// Without the entries by which it was found, which lead nowhere then. The only way out for a row of
+/// a tenant that has counts: it is taken from those it says it is in, whatever else is altered in it.
+pub(super) fn remove_row(transaction: &mut Transaction<'_>, seq: i64) -> Result<(), StoreError> {
+    let gone = {
+        let mut statement = transaction.prepare_cached(DELETE_TOKEN).map_err(fault)?;
+        let of = |row: &Row<'_>| {
+            let tenant: Option<[u8; 16]> = row.get(0).ok();
+            let of = row.get_ref(1)?.as_str().ok().and_then(TokenType::parse);
+            Ok(tenant.map(|it| TenantId(uuid(it))).zip(of))
+        };
+        let gone = statement.query_map([seq], of).map_err(fault)?;
+        gone.collect::<Result<Vec<_>, _>>().map_err(fault)?
+    };
+    for (tenant, of) in gone.into_iter().flatten() {
+        transaction.tally.gone(tenant, of);
+    }
+    Ok(())
 }
 
 pub(super) fn delete_token(
-    connection: &Connection,
+    transaction: &mut Transaction<'_>,
     tenant: TenantId,
     delete: &DeleteToken,
 ) -> Result<Changed, StoreError> {
-    let found = find_token(connection, tenant, &delete.id, delete.audit.at)?;
+    let found = find_token(transaction, tenant, &delete.id, delete.audit.at)?;
     let found = found.filter(|(_, it)| it.record.revision == delete.revision);
     let Some((seq, token)) = found else { return Ok(Changed::Stale) };
-    remove(connection, tenant, seq, &token.record)?;
-    insert_audit(connection, tenant, &delete.audit, delete.id.as_str(), "deleted")?;
+    remove(transaction, tenant, seq, &token.record)?;
+    insert_audit(transaction, tenant, &delete.audit, delete.id.as_str(), "deleted")?;
     Ok(Changed::Done)
 }
 

@@ -15,7 +15,8 @@ use scrip_core::{
 use crate::sqlite::{
     Pages,
     access::path_of,
-    audit::{LIST_ALL_RECORDS, LIST_CHECKPOINTS, LIST_HEADS, checkpoint, head, log_row},
+    audit::{LIST_ALL_RECORDS, LIST_CHECKPOINTS, checkpoint, log_row},
+    chains::{LIST_HEADS, head},
     connection::open_reader,
     fault,
     row::uuid,

@@ -1,5 +1,5 @@
-//! What a tenant uses. The vault's rows count themselves, by triggers; what is active is noted in the
-//! access log, in the transaction of the record of the read.
+//! What a tenant uses. What tokens there are is counted as they come and go (`tally.rs`); what is
+//! active is noted in the access log, in the transaction of the record of the read.
 
 use rusqlite::{Connection, OptionalExtension, Row};
 use scrip_core::{
@@ -10,7 +10,7 @@ use scrip_core::{
     usage::{TypeUsage, Usage},
 };
 
-use crate::sqlite::{fault, tokens::execute};
+use crate::sqlite::{fault, tokens::execute, transaction::Transaction};
 
 const FIND_TYPES: &str = "
 -- find_usage_types
@@ -128,9 +128,14 @@ const FORGET_CREATED: &str = "
 DELETE FROM usage_months WHERE tenant = ?1";
 
 /// Of a tenant that is deleted: a row for each type, and some for the year.
-pub(super) fn forget_usage(connection: &Connection, tenant: TenantId) -> Result<(), StoreError> {
-    execute(connection, FORGET_TYPES, [tenant.0.as_bytes()])?;
-    execute(connection, FORGET_CREATED, [tenant.0.as_bytes()]).map(drop)
+pub(super) fn forget_usage(
+    transaction: &mut Transaction<'_>,
+    tenant: TenantId,
+) -> Result<(), StoreError> {
+    execute(transaction, FORGET_TYPES, [tenant.0.as_bytes()])?;
+    execute(transaction, FORGET_CREATED, [tenant.0.as_bytes()])?;
+    transaction.tally.forgotten(tenant);
+    Ok(())
 }
 
 const LIST_MONTHS: &str = "

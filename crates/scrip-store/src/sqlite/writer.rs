@@ -23,14 +23,14 @@ use scrip_core::{
 use tokio::sync::{mpsc, oneshot};
 use tracing::Instrument;
 
-use crate::sqlite::{connection::BUSY_TIMEOUT, fault, measures::Counts};
+use crate::sqlite::{connection::BUSY_TIMEOUT, measures::Counts, transaction::Transaction};
 
 /// Past this a write is refused at once: waiting longer than a client does helps nobody.
 pub(super) const QUEUE_MAX: usize = 4096;
 /// Enough to spread the cost of a sync; few enough that no one waits long for the others.
 const BATCH_MAX: usize = 256;
 
-pub(super) type Work = Box<dyn FnOnce(&Connection) -> Worked + Send>;
+pub(super) type Work = Box<dyn FnOnce(&mut Transaction<'_>) -> Worked + Send>;
 
 /// What became of a piece of work, and how to say so after the commit.
 pub(super) struct Worked {
@@ -83,7 +83,7 @@ impl Writer {
     /// Runs the work in the next commit, and answers once that is durable.
     pub(super) async fn write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnOnce(&mut Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.write_if(work, |_| true).await
     }
@@ -91,12 +91,12 @@ impl Writer {
     /// The same, where some outcomes take back what the work did.
     pub(super) async fn write_if<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnOnce(&mut Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
         keeps: fn(&T) -> bool,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let work: Work = Box::new(move |connection| {
-            let outcome = work(connection);
+        let work: Work = Box::new(move |transaction| {
+            let outcome = work(transaction);
             let keep = outcome.as_ref().is_ok_and(keeps);
             // A client that has gone away does not want to hear it; the effect stays.
             let tell = move |commit: Result<(), StoreError>| drop(reply.send(commit.and(outcome)));
@@ -222,24 +222,23 @@ fn commit(
     waiting: &mut mpsc::Receiver<Work>,
 ) -> (Vec<Option<Worked>>, Result<(), StoreError>) {
     let mut done = Vec::with_capacity(batch.len());
-    if let Err(error) = execute(connection, "BEGIN IMMEDIATE") {
-        batch.clear();
-        return (done, Err(error));
-    }
+    let mut transaction = match Transaction::begin(connection) {
+        Ok(begun) => begun,
+        Err(error) => {
+            batch.clear();
+            return (done, Err(error));
+        }
+    };
     for work in batch.drain(..) {
-        done.push(attempt(connection, work));
+        done.push(attempt(&mut transaction, work));
     }
     // What arrived meanwhile shares the sync that is about to be paid for.
     while done.len() < BATCH_MAX
         && let Ok(work) = waiting.try_recv()
     {
-        done.push(attempt(connection, work));
+        done.push(attempt(&mut transaction, work));
     }
-    let committed = execute(connection, "COMMIT");
-    if committed.is_err() && !connection.is_autocommit() {
-        drop(execute(connection, "ROLLBACK"));
-    }
-    (done, committed)
+    (done, transaction.commit())
 }
 
 fn unknown() -> StoreError {
@@ -247,41 +246,10 @@ fn unknown() -> StoreError {
 }
 
 /// Nothing when the work could not even say what became of it; whoever waits is told so.
-fn attempt(connection: &Connection, work: Work) -> Option<Worked> {
-    // After a full disk the engine may have ended the whole transaction by itself.
-    if connection.is_autocommit() || execute(connection, "SAVEPOINT work").is_err() {
+fn attempt(transaction: &mut Transaction<'_>, work: Work) -> Option<Worked> {
+    if transaction.is_over() {
         return None;
     }
-    let worked = catch_unwind(AssertUnwindSafe(|| work(connection))).ok();
-    if !worked.as_ref().is_some_and(|it| it.keep) && !connection.is_autocommit() {
-        drop(execute(connection, "ROLLBACK TO work"));
-    }
-    if !connection.is_autocommit() {
-        drop(execute(connection, "RELEASE work"));
-    }
-    worked
-}
-
-/// Inside a piece of work: all that it did so far is undone, and it may begin anew.
-pub(super) fn take_back(connection: &Connection) -> Result<(), StoreError> {
-    execute(connection, "ROLLBACK TO work")
-}
-
-/// Inside a piece of work: a part that leaves nothing when it fails.
-pub(super) fn or_nothing<T>(
-    connection: &Connection,
-    part: impl FnOnce() -> Result<T, StoreError>,
-) -> Result<T, StoreError> {
-    execute(connection, "SAVEPOINT part")?;
-    let outcome = part();
-    if outcome.is_err() {
-        // After a full disk the engine may have ended the whole transaction by itself.
-        execute(connection, "ROLLBACK TO part")?;
-    }
-    execute(connection, "RELEASE part")?;
-    outcome
-}
-
-fn execute(connection: &Connection, sql: &str) -> Result<(), StoreError> {
-    connection.prepare_cached(sql).and_then(|mut it| it.execute([])).map(drop).map_err(fault)
+    let caught = |it: &mut Transaction<'_>| catch_unwind(AssertUnwindSafe(|| work(it))).ok();
+    transaction.attempt(caught, |it| it.as_ref().is_some_and(|it| it.keep)).ok().flatten()
 }

@@ -69,6 +69,7 @@ mod sqlite_altered;
 mod sqlite_backup;
 mod sqlite_beside;
 mod sqlite_destroyed;
+mod sqlite_groups;
 mod sqlite_measures;
 mod sqlite_sweeps;
 mod timing;

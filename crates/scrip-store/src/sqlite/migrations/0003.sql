@@ -152,8 +152,8 @@ CREATE TABLE cvcs (
 -- goes to the end, to a page that the commit writes anyway.
 CREATE INDEX cvcs_by_end ON cvcs (expires_at);
 
--- How many tokens of each type a tenant has, and how many it made in each month. Kept by the rows
--- themselves, so that there is no way to add or remove one without it.
+-- How many tokens of each type a tenant has, and how many it made in each month. Changed once in each
+-- commit, for all the tokens that came and went in it.
 CREATE TABLE usage_types (
     tenant          BLOB NOT NULL,
     type            TEXT NOT NULL,
@@ -168,20 +168,6 @@ CREATE TABLE usage_months (
     created INTEGER NOT NULL,
     PRIMARY KEY (month, tenant)
 ) STRICT, WITHOUT ROWID;
-
-CREATE TRIGGER tokens_made AFTER INSERT ON tokens BEGIN
-    INSERT INTO usage_types (tenant, type, count, last_created_at)
-    VALUES (new.tenant, new.type, 1, new.created_at)
-    ON CONFLICT (tenant, type) DO UPDATE SET count = count + 1,
-        last_created_at = max(last_created_at, excluded.last_created_at);
-    INSERT INTO usage_months (month, tenant, created)
-    VALUES (CAST(strftime('%Y%m', new.created_at / 1000, 'unixepoch') AS INTEGER), new.tenant, 1)
-    ON CONFLICT (month, tenant) DO UPDATE SET created = created + 1;
-END;
-
-CREATE TRIGGER tokens_gone AFTER DELETE ON tokens BEGIN
-    UPDATE usage_types SET count = count - 1 WHERE tenant = old.tenant AND type = old.type;
-END;
 
 -- Data that waits to become a token. It is asked for by its id only, and ends by itself.
 CREATE TABLE token_intents (
