@@ -9,7 +9,7 @@ import { chromium } from "playwright-core";
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "../..");
 const PICTURES = join(ROOT, "target/browser");
 
-export const DESKTOP = { viewport: { width: 1280, height: 900 } };
+export const DESKTOP = { viewport: { width: 1120, height: 820 } };
 export const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
 export const DOCUMENTED = join(ROOT, "docs/images");
 

@@ -50,8 +50,8 @@ async function outcome(page) {
 // SCRIP_TEST_GOLDEN=write keeps the pictures of the documentation; without, they are only taken.
 async function picture(page, name) {
   const image = await page.screenshot({ animations: "disabled" });
-  assert.ok(image.length < 150_000, `${name} has ${image.length} bytes`);
   if (process.env.SCRIP_TEST_GOLDEN !== "write") return;
+  assert.ok(image.length < 150_000, `${name} has ${image.length} bytes`);
   await mkdir(DOCUMENTED, { recursive: true });
   await writeFile(join(DOCUMENTED, `${name}.png`), image);
 }

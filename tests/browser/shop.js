@@ -79,9 +79,11 @@ export function startChallenge(page, session, authentication, options = {}) {
 
 // The bank's page, in whichever frame of this page it is.
 export async function bankOf(page) {
-  for (;;) {
+  const began = performance.now();
+  while (performance.now() - began < 20_000) {
     const frame = page.frames().find((it) => new URL(it.url(), "http://x").pathname.startsWith("/sim/acs/"));
     if (frame && (await frame.locator("button.main").count().catch(() => 0)) > 0) return frame;
     await page.waitForTimeout(25);
   }
+  throw new Error("the bank's page does not come");
 }

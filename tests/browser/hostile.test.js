@@ -1,0 +1,267 @@
+// Whatever is put into an id, a query, a form or a message: no page runs it. A script that ran would open a dialog,
+// and a page that loads something from elsewhere is noticed too (browser.js).
+
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { after, before, test } from "node:test";
+
+import { DESKTOP, startBrowser } from "./browser.js";
+import { bankOf } from "./shop.js";
+import { REQUEST, startVault } from "./vault.js";
+
+const CHALLENGED = "4005562231212123";
+const SCRIPTS = [
+  `<script>alert(1)</script>`,
+  `"><img src=x onerror=alert(1)>`,
+  `</script><script>alert(1)//`,
+  `';alert(1);'`,
+  `x\u2028alert(1)//`,
+];
+
+let vault, browser, stage;
+
+before(async () => {
+  vault = await startVault();
+  browser = await startBrowser();
+  // An origin of somebody's: an empty page, without a policy.
+  stage = createServer((_, response) => {
+    response.setHeader("Content-Type", "text/html");
+    response.end("<!DOCTYPE html><title>Somebody</title><body>");
+  });
+  stage.listen(0, "127.0.0.1");
+  await once(stage, "listening");
+});
+
+after(async () => {
+  await browser.stop();
+  stage.closeAllConnections();
+  stage.close();
+  assert.equal(await vault.stop(), 0);
+});
+
+function onStage(name, use) {
+  test(name, () =>
+    browser.withPage(`hostile ${name}`, DESKTOP, async (page, faults) => {
+      await page.goto(`http://127.0.0.1:${stage.address().port}`);
+      await use(page, faults);
+    }),
+  );
+}
+
+// A form is sent, as the whole page or into a new frame, and what comes back has had its time to run.
+async function post(page, action, fields) {
+  await page.goto(`http://127.0.0.1:${stage.address().port}`);
+  const [response] = await Promise.all([
+    page.waitForNavigation(),
+    page.evaluate(
+      ([action, fields]) => {
+        const form = Object.assign(document.createElement("form"), { action, method: "post" });
+        for (const [name, value] of Object.entries(fields)) {
+          form.append(Object.assign(document.createElement("input"), { type: "hidden", name, value }));
+        }
+        document.body.append(form);
+        form.submit();
+      },
+      [action, fields],
+    ),
+  ]);
+  await page.evaluate(() => new Promise((done) => setTimeout(done)));
+  return response;
+}
+
+async function newSession(changes = {}) {
+  const { body } = await vault.ask("public", "POST", "/3ds/sessions", {
+    token_intent_id: await vault.intentOf(CHALLENGED),
+    device: "browser",
+    device_info: {
+      browser_color_depth: "24",
+      browser_java_enabled: false,
+      browser_javascript_enabled: true,
+      browser_language: "en-US",
+      browser_screen_height: "600",
+      browser_screen_width: "800",
+      browser_tz: "0",
+      browser_user_agent: "a test",
+    },
+    ...changes,
+  });
+  return body.id;
+}
+
+const encoded = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
+
+test("a control: a script that runs is noticed", async () => {
+  const open = () =>
+    browser.withPage("control", DESKTOP, async (page) => {
+      await page.goto(`http://127.0.0.1:${stage.address().port}`);
+      await page.evaluate(() => setTimeout(() => alert(1)));
+      await page.waitForTimeout(200);
+    });
+  await assert.rejects(open, /a script ran/);
+});
+
+onStage("ids, queries and fields of notifications", async (page) => {
+  const id = await newSession();
+  for (const script of SCRIPTS) {
+    const written = encodeURIComponent(script);
+    const data = encoded({ threeDSServerTransID: script });
+    for (const [path, fields] of [
+      [`/3ds/sessions/${written}/method-notification`, { threeDSMethodData: data }],
+      [`/3ds/sessions/${id}/method-notification?mode=${written}`, { threeDSMethodData: data }],
+      [`/3ds/sessions/${id}/method-notification`, { threeDSMethodData: script }],
+      [`/3ds/sessions/${written}/challenge-notification`, { cres: data }],
+      [`/3ds/sessions/${id}/challenge-notification`, { cres: script, threeDSSessionData: script }],
+      [`/3ds/sessions/${id}/challenge-notification`, { erro: script }],
+      [`/3ds/sessions/${id}/challenge-notification`, { [script]: script }],
+    ]) {
+      const response = await post(page, vault.url + path, fields);
+      assert.ok(!(await response.text()).includes(script), path);
+    }
+  }
+});
+
+onStage("a mode that is none does not close the window", async (page) => {
+  const id = await newSession();
+  const data = encoded({ threeDSServerTransID: id });
+  const path = `/3ds/sessions/${id}/method-notification?mode=${encodeURIComponent("redirect<script>")}`;
+  const response = await post(page, vault.url + path, { threeDSMethodData: data });
+  assert.equal(response.status(), 200);
+  assert.doesNotMatch(await response.text(), /mode|redirect/);
+});
+
+// A frame with a page of the vault in it, and what is told about it.
+async function framed(page, name) {
+  await page.evaluate(
+    ([url]) =>
+      new Promise((loaded) => {
+        window.told = [];
+        window.addEventListener("message", (event) => window.told.push(event.data));
+        const frame = Object.assign(document.createElement("iframe"), { src: url, id: "page", onload: loaded });
+        document.body.append(frame);
+      }),
+    [`${vault.url}/pages/${name}.html`],
+  );
+  return page.frames().find((it) => it.url().endsWith(`${name}.html`));
+}
+
+const PAGES = [
+  ["method", "startMethod", "threeDSMethodURL", "threeDSMethodData"],
+  ["challenge", "startChallenge", "acsURL", "creq"],
+];
+
+for (const [name, type, address, field] of PAGES) {
+  onStage(`what ${name}.html is told`, async (page) => {
+    const frame = await framed(page, name);
+    const good = `${vault.simulator}/sim/acs/challenge`;
+    const messages = [
+      null,
+      "text",
+      { type },
+      ...["javascript:alert(1)", "data:text/html,<script>alert(1)</script>", "//evil", "/demo", "blob:x", "", 7, {}, [],
+        ` javascript:alert(1)`, `java\nscript:alert(1)`, `${good}/${"a".repeat(2048)}`,
+      ].map((url) => ({ type, [address]: url, [field]: "e30" })),
+      ...[...SCRIPTS, "", "e30 ", "e30+", "a=b", 7, {}, ["e30"]].map((data) => ({ type, [address]: good, [field]: data })),
+      { type: "other", [address]: good, [field]: "e30" },
+    ];
+    await page.evaluate((messages) => {
+      for (const it of messages) document.getElementById("page").contentWindow.postMessage(it, "*");
+    }, messages);
+    await page.waitForTimeout(200);
+    assert.equal(await frame.locator("iframe, form").count(), 0);
+
+    // Not from a frame beside it, nor from itself.
+    await page.evaluate(
+      ([message]) => {
+        const beside = document.createElement("iframe");
+        document.body.append(beside);
+        const script = beside.contentDocument.createElement("script");
+        script.textContent = `parent.document.getElementById("page").contentWindow.postMessage(${JSON.stringify(message)}, "*")`;
+        beside.contentDocument.body.append(script);
+      },
+      [{ type, [address]: good, [field]: "e30" }],
+    );
+    await page.waitForTimeout(200);
+    assert.equal(await frame.locator("iframe, form").count(), 0);
+
+    // And what is not told by the bank's frame is not passed on.
+    await page.evaluate((type) => {
+      const told = { type, id: "x", isCompleted: true };
+      document.getElementById("page").contentWindow.postMessage(told, "*");
+    }, name);
+    await page.waitForTimeout(200);
+    assert.deepEqual(await page.evaluate(() => window.told), []);
+
+    // A control: the right message, from the right window, does it.
+    await page.evaluate((message) => document.getElementById("page").contentWindow.postMessage(message, "*"), {
+      type,
+      [address]: good,
+      [field]: "e30",
+    });
+    await frame.locator("iframe").waitFor({ state: "attached" });
+  });
+}
+
+onStage("names of a merchant and a payer", async (page) => {
+  for (const script of SCRIPTS.slice(0, 4)) {
+    const id = await newSession({ metadata: { note: script, [script]: script } });
+    const { status, body } = await vault.authenticate(id, {
+      merchant_info: { ...REQUEST.merchant_info, name: script },
+      requestor_info: { ...REQUEST.requestor_info, name: script },
+      cardholder_info: { ...REQUEST.cardholder_info, name: script },
+    });
+    assert.equal(status, 200, JSON.stringify(body));
+    const creq = encoded({
+      messageType: "CReq",
+      messageVersion: body.threeds_version,
+      threeDSServerTransID: id,
+      acsTransID: body.acs_transaction_id,
+      challengeWindowSize: "05",
+    });
+    await post(page, body.acs_challenge_url, { creq, threeDSSessionData: script });
+    const bank = await bankOf(page);
+    assert.equal(await bank.locator("dd").first().textContent(), script);
+    await bank.fill("#code", script.slice(0, 10));
+    await bank.click("button.main");
+    assert.equal(await bank.locator("[role=alert]").count(), 1);
+    await bank.fill("#code", "1234");
+    await bank.click("button.main");
+    await page.waitForURL(`${vault.url}/3ds/sessions/${id}/challenge-notification`);
+  }
+});
+
+onStage("what the bank is sent", async (page) => {
+  for (const script of SCRIPTS) {
+    const data = encoded({ threeDSServerTransID: script, threeDSMethodNotificationURL: script });
+    const js = encoded({ threeDSServerTransID: "x", threeDSMethodNotificationURL: "javascript:alert(1)" });
+    for (const [path, fields] of [
+      ["/sim/acs/visa/method", { threeDSMethodData: data }],
+      ["/sim/acs/visa/method", { threeDSMethodData: js }],
+      ["/sim/acs/challenge", { creq: script }],
+      ["/sim/acs/challenge", { creq: encoded({ acsTransID: script }) }],
+      [`/sim/acs/challenge/${encodeURIComponent(script)}`, { action: script, code: script }],
+    ]) {
+      await post(page, vault.simulator + path, fields);
+    }
+  }
+});
+
+onStage("fields and address of the demo", async (page) => {
+  const written = encodeURIComponent(SCRIPTS[0]);
+  for (const script of SCRIPTS) {
+    await page.goto(`${vault.demo}?card=${written}&session=${written}#${written}`);
+    await page.selectOption("#sandbox", CHALLENGED);
+    await page.fill("#name", script);
+    await page.fill("#email", `${script.replace(/\s/g, "")}@x`);
+    await page.click("#pay");
+    // Taken or refused: it is shown, as text.
+    await page.locator("dialog[open], #outcome:not([hidden])").first().waitFor();
+    if (await page.locator("dialog[open]").count()) {
+      await (await bankOf(page)).click("button[value=cancel]");
+      await page.locator("#outcome").waitFor();
+    }
+    const shown = await page.locator("#steps").evaluate((it) => it.textContent);
+    assert.ok(shown.includes(JSON.stringify(script).slice(1, -1)), "it is shown as it was sent");
+    assert.equal(await page.locator("#steps img, #steps script, #outcome img, #outcome script").count(), 0);
+  }
+});
