@@ -45,6 +45,7 @@ mod stop;
 mod stuck;
 mod sweeps;
 mod threeds;
+mod threeds_cards;
 mod threeds_results;
 mod tls;
 mod tls_client;
