@@ -229,7 +229,7 @@ mod tests {
             format!("/3ds/sessions/{id}/results/"),
             format!("/3ds/sessions/{id}/results"),
             format!("/3ds/sessions/{id}/results/abc/d"),
-            format!("/3ds/sessions/x/results/abc"),
+            "/3ds/sessions/x/results/abc".to_owned(),
             format!("/3ds/sessions/{id}"),
             "/healthz".to_owned(),
             "/".to_owned(),
