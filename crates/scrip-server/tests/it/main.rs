@@ -39,6 +39,7 @@ mod list_tokens;
 mod metrics;
 mod metrics_documented;
 mod openapi;
+mod pages;
 mod permissions;
 mod pipeline;
 #[path = "../support/prometheus.rs"]
