@@ -46,6 +46,7 @@ mod metrics_documented;
 mod notify_challenge;
 mod notify_method;
 mod openapi;
+mod pages;
 mod permissions;
 mod pipeline;
 #[path = "../support/prometheus.rs"]

@@ -21,6 +21,7 @@ mod client;
 #[cfg(target_os = "linux")]
 mod codes;
 mod control;
+mod demo;
 #[expect(dead_code, reason = "how it misbehaves is for tests of the client by itself")]
 #[path = "../support/directory_server.rs"]
 mod directory_server;
