@@ -91,7 +91,7 @@ labels! {
 }
 
 /// The statuses that an answer can have, and one for whatever comes to be forgotten here.
-const STATUSES: [(u16, &str); 17] = [
+const STATUSES: [(u16, &str); 18] = [
     (200, "200"),
     (201, "201"),
     (204, "204"),
@@ -105,6 +105,7 @@ const STATUSES: [(u16, &str); 17] = [
     (413, "413"),
     (415, "415"),
     (422, "422"),
+    (424, "424"),
     (429, "429"),
     (500, "500"),
     (503, "503"),
