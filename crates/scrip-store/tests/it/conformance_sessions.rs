@@ -156,7 +156,7 @@ async fn an_id_is_given_once_for_all_tenants(desk: Desk) {
     desk.insert_session(desk.written(desk.session(1), &[1])).await.unwrap_err();
     assert_eq!(desk.notified(1).await, first);
     assert_eq!(desk.held().await, [1, 0]);
-    assert_eq!(desk.trail().await, [] as [[String; 3]; 0]);
+    assert!(desk.trail().await.is_empty());
 }
 
 async fn a_session_of_another_tenant_is_not_inserted(desk: Desk) {

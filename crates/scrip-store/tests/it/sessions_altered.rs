@@ -113,7 +113,7 @@ async fn bodies_cannot_be_exchanged_nor_rows_given_to_another_tenant() {
 async fn an_old_body_is_noticed_and_an_old_row_is_not() {
     let (mut play, outside, [id, _]) = opened().await;
     outside.execute_batch("CREATE TEMP TABLE kept AS SELECT * FROM sessions").unwrap();
-    play.play_all(&[Step::Method { of: 0, about: 0, trip: Trip::Go }]).await;
+    play.play_all(&[Step::Method { of: 1, about: 1, trip: Trip::Go }]).await;
     assert_eq!(get(&play, id).await.unwrap().body.state.phase, Phase::MethodCompleted);
     let of = format!("WHERE id = x'{}'", id.0.simple());
     let old = format!("(SELECT body FROM kept {of})");

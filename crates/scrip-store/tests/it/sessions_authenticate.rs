@@ -55,9 +55,9 @@ impl Play {
             event: Event::Authenticate { asked: asked(step.decoupled) },
             operation: "authenticate_session",
             outcome: "asked",
-            refused: |it| match it {
-                Refusal::DeviceMissing => "invalid".to_owned(),
-                _ => "conflict".to_owned(),
+            refused: |it| {
+                let is_missing = *it == Refusal::DeviceMissing;
+                if is_missing { "invalid".to_owned() } else { "conflict".to_owned() }
             },
             absent: "not found",
             always: true,
@@ -115,7 +115,11 @@ impl Play {
         let planned = self.model.conclude(state, answered);
         match self.write(of, &mut operation, planned, trip).await {
             None => (),
-            Some(end) => self.end(&mut operation, end.unwrap_or("not found")).await,
+            Some(Some(end)) => self.end(&mut operation, end).await,
+            Some(None) => {
+                self.met.insert("a session that asked was gone".to_owned());
+                self.end(&mut operation, "not found").await;
+            }
         }
     }
 }

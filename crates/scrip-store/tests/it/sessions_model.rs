@@ -117,17 +117,19 @@ pub(crate) fn ends(state: &Session) -> Option<i64> {
 /// answer, or than it was granted for a decoupled challenge.
 fn settled(state: &Session, now: i64) -> Session {
     let to = |phase| Session { phase, ..state.clone() };
-    match &state.phase {
-        Phase::Authenticating { since, .. } if now >= since.0 + 60 => {
-            to(Phase::Failed { failure: Failure::FateUnknown, authentication: None })
-        }
-        Phase::Decoupled { waiting, until } if now >= until.0 => to(Phase::Failed {
-            failure: Failure::ResultNotReceived,
-            authentication: Some(Box::new(waiting.authentication.clone())),
-        }),
-        _ if state.method().is_some() && now >= state.expires_at.0 => to(Phase::Expired),
-        _ => state.clone(),
+    if let Phase::Authenticating { since, .. } = &state.phase
+        && now >= since.0 + 60
+    {
+        return to(Phase::Failed { failure: Failure::FateUnknown, authentication: None });
     }
+    if let Phase::Decoupled { waiting, until } = &state.phase
+        && now >= until.0
+    {
+        let authentication = Some(Box::new(waiting.authentication.clone()));
+        return to(Phase::Failed { failure: Failure::ResultNotReceived, authentication });
+    }
+    let has_expired = state.method().is_some() && now >= state.expires_at.0;
+    if has_expired { to(Phase::Expired) } else { state.clone() }
 }
 
 /// A write that an operation is about to make.

@@ -1,7 +1,7 @@
 //! Sessions, played step by step beside the model: each step ends as the model says, and leaves what
 //! the model has.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, pin::Pin, sync::Arc, time::Duration};
 
 use scrip_core::{
     Vault,
@@ -58,6 +58,8 @@ pub(crate) struct Play {
     /// How many wait for the engine. Its clock stands still for so long: what was decided in time and
     /// is written a minute later is not looked at here.
     commits: u32,
+    /// What happened so far.
+    pub(crate) met: BTreeSet<String>,
     pub(crate) model: Model,
 }
 
@@ -78,13 +80,23 @@ impl Play {
         let directory = Arc::new(world.directory().await);
         let model = Model { now: world.clock.now().unix_ms / 1000, ..Model::default() };
         let cards = cards.try_into().unwrap();
-        Self { world, vault, caller, directory, stage, cards, commits: 0, model }
+        Self {
+            world,
+            vault,
+            caller,
+            directory,
+            stage,
+            cards,
+            commits: 0,
+            met: BTreeSet::new(),
+            model,
+        }
     }
 
-    /// Which session is meant; nothing when there is none yet.
+    /// Which session is meant, counted from the last; nothing when there is none yet.
     pub(crate) fn at(&self, of: usize) -> Option<usize> {
         let count = self.model.sessions.len();
-        (count > 0).then(|| of % count)
+        (count > 0).then(|| count - 1 - of % count)
     }
 
     fn trans_id(&self, of: usize) -> TransId {
@@ -224,6 +236,9 @@ impl Play {
         let known = &self.model.sessions[of];
         let is_fresh = known.row.is_some() && known.revision == revision;
         let own = planned.end;
+        if !is_fresh {
+            self.met.insert("somebody was faster".to_owned());
+        }
         if is_fresh && trip.writes() {
             self.model.apply(of, planned);
         }
@@ -364,6 +379,18 @@ impl Play {
             Forged::Ds => ids[2].clone_from(&others[2]),
         }
         let message = result_message(&ids, status);
+        if let Plan::Nothing(code) = self.model.plan_result(of, &secret, &message) {
+            let what = if forged == Forged::Nothing || of == with {
+                "result".to_owned()
+            } else {
+                format!("forged {forged:?}")
+            };
+            let is_challenged =
+                ours.visible(self.model.now).is_some_and(|it| it.waiting().is_some());
+            if is_challenged || what == "result" {
+                self.met.insert(format!("{what} {code}"));
+            }
+        }
         let is_own = forged == Forged::Nothing || (of == with && forged != Forged::Secret);
         let plan = |model: &Model| model.plan_result(of, &secret, &message);
         assert!(is_own || matches!(plan(&self.model), Plan::Nothing(code) if code != "done"));
@@ -417,6 +444,8 @@ impl Play {
         let others = ["create_tenant", "create_application", "create_token"];
         let trail: Vec<_> = words.filter(|it| !others.contains(&&*it[0])).collect();
         assert_eq!(trail, self.model.trail);
+        self.met
+            .extend(trail.iter().map(|[operation, _, outcome]| format!("{operation} {outcome}")));
     }
 }
 

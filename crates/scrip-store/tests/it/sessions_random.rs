@@ -1,6 +1,8 @@
 //! Whatever happens to sessions, in whatever order, and wherever a process dies: what is stored is
 //! what the machine says, nobody is asked twice, and what is told is what happened.
 
+use std::{cell::RefCell, collections::BTreeSet};
+
 use proptest::{
     collection::vec,
     prelude::*,
@@ -110,7 +112,12 @@ fn reply() -> impl Strategy<Value = Reply> {
 fn authenticate(depth: u32) -> BoxedStrategy<Step> {
     let meanwhile = match depth {
         0 => Just(vec![]).boxed(),
-        _ => prop_oneof![2 => Just(vec![]), 1 => vec(step(depth - 1), 1..4)].boxed(),
+        _ => prop_oneof![
+            10 => Just(vec![]),
+            5 => vec(step(depth - 1), 1..4),
+            1 => Just(vec![Step::Advance(DAY_SECONDS + 60 * 60), Step::Sweep]),
+        ]
+        .boxed(),
     };
     (0..SESSIONS, any::<bool>(), trip(depth), meanwhile, reply(), trip(depth))
         .prop_map(|(of, decoupled, first, meanwhile, reply, second)| {
@@ -133,7 +140,7 @@ fn pair() -> impl Strategy<Value = (usize, usize)> {
 
 fn result(depth: u32) -> impl Strategy<Value = Step> {
     let forged = prop_oneof![
-        5 => Just(Forged::Nothing),
+        4 => Just(Forged::Nothing),
         1 => Just(Forged::Secret),
         1 => Just(Forged::Message),
         1 => Just(Forged::Acs),
@@ -156,7 +163,7 @@ fn step(depth: u32) -> BoxedStrategy<Step> {
             .prop_map(|((of, about), trip)| Step::Method { of, about, trip }),
         2 => (0..SESSIONS, trip(depth)).prop_map(|(of, trip)| Step::Device { of, trip }),
         8 => authenticate(depth),
-        6 => result(depth),
+        10 => result(depth),
         4 => (pair(), told, trip(depth))
             .prop_map(|((of, about), status, trip)| Step::Told { of, about, status, trip }),
         3 => (0..SESSIONS, trip(depth)).prop_map(|(of, trip)| Step::AskResult { of, trip }),
@@ -167,37 +174,125 @@ fn step(depth: u32) -> BoxedStrategy<Step> {
     .boxed()
 }
 
-/// A long run is for the nightly check; a short one is for every change.
-#[expect(clippy::disallowed_methods, reason = "how long a test runs is no setting of the program")]
-fn cases() -> u32 {
-    if std::env::var("SCRIP_TEST_LONG").is_ok() { 2_000 } else { 200 }
+/// A new session that is challenged at once: chance alone seldom comes so far.
+fn challenged() -> impl Strategy<Value = Vec<Step>> {
+    let kind = select(vec![Kind::Page, Kind::Browser, Kind::App]);
+    let meanwhile = prop_oneof![2 => Just(vec![]), 1 => vec(step(1), 1..3)];
+    (kind, select(vec!["C", "D"]), meanwhile).prop_map(|(kind, reply, meanwhile)| {
+        let device = Step::Device { of: 0, trip: Trip::Go };
+        vec![Step::Create(kind, Trip::Go), device, authenticated(0, reply, meanwhile)]
+    })
 }
 
-fn play_on(engine: Engine) {
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let some = prop_oneof![8 => step(2).prop_map(|it| vec![it]), 1 => challenged()];
+    vec(some, 30).prop_map(|it| it.concat())
+}
+
+/// A long run is for the nightly check; a short one is for every change.
+#[expect(clippy::disallowed_methods, reason = "how long a test runs is no setting of the program")]
+fn cases(each: u32) -> u32 {
+    if std::env::var("SCRIP_TEST_LONG").is_ok() { 10 * each } else { each }
+}
+
+fn play_on(engine: Engine, each: u32, needed: &[&str]) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let config = ProptestConfig {
-        cases: cases(),
+        cases: cases(each),
         failure_persistence: None,
         max_shrink_iters: 200,
         ..Default::default()
     };
     let chance = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let outcome = TestRunner::new_with_rng(config, chance).run(&vec(step(2), 30), |steps| {
+    let met = RefCell::new(BTreeSet::new());
+    let outcome = TestRunner::new_with_rng(config, chance).run(&steps(), |steps| {
         runtime.block_on(async {
             let mut play = Play::open(engine).await;
             play.play_all(&steps).await;
+            met.borrow_mut().extend(play.met);
         });
         Ok(())
     });
     outcome.unwrap();
+    let met = met.into_inner();
+    for needed in needed {
+        assert!(met.contains(*needed), "{needed:?} never happened: {met:?}");
+    }
 }
+
+/// What has to happen at least once, or the play shows nothing.
+const NEEDED: &[&str] = &[
+    "a session that asked was gone",
+    "authenticate_session asked",
+    "authenticate_session attempted",
+    "authenticate_session challenge",
+    "authenticate_session decoupled_challenge",
+    "authenticate_session failed",
+    "authenticate_session informational",
+    "authenticate_session rejected",
+    "authenticate_session successful",
+    "authenticate_session unavailable",
+    "expire_session expired",
+    "forged Acs 301",
+    "forged Ds 301",
+    "forged Message 301",
+    "forged Secret 301",
+    "get_challenge_result read",
+    "notify_challenge done",
+    "notify_method done",
+    "receive_result done",
+    "result 402",
+    "somebody was faster",
+    "update_session updated",
+];
 
 #[test]
 fn the_model_keeps_sessions_as_the_machine_says() {
-    play_on(Engine::Memory);
+    play_on(Engine::Memory, 200, NEEDED);
 }
 
 #[test]
 fn the_engine_keeps_sessions_as_the_machine_says() {
-    play_on(Engine::Sqlite);
+    // The first of the same steps.
+    let needed = ["a session that asked was gone", "receive_result done", "somebody was faster"];
+    play_on(Engine::Sqlite, 40, &needed);
+}
+
+fn authenticated(of: usize, reply: &'static str, meanwhile: Vec<Step>) -> Step {
+    let (first, reply, second) = (Trip::Go, Reply::Status(reply), Trip::Go);
+    let decoupled = true;
+    Step::Authenticate(Box::new(Authenticate { of, decoupled, first, meanwhile, reply, second }))
+}
+
+fn posted(of: usize, forged: Forged) -> Step {
+    Step::Result { of, forged, with: 1 - of, status: "Y", trip: Trip::Go }
+}
+
+/// What chance finds too, said once in order.
+#[tokio::test]
+async fn what_is_not_the_sessions_own_changes_nothing() {
+    let mut steps = vec![Step::Create(Kind::Page, Trip::Go), Step::Create(Kind::Browser, Trip::Go)];
+    let forged = [Forged::Secret, Forged::Message, Forged::Acs, Forged::Ds];
+    for of in [0, 1] {
+        steps.push(authenticated(of, "C", forged.map(|it| posted(1 - of, it)).to_vec()));
+    }
+    for of in [0, 1] {
+        steps.extend(forged.map(|it| posted(of, it)));
+        steps.push(Step::AskResult { of, trip: Trip::Go });
+        steps.push(posted(of, Forged::Nothing));
+        steps.push(posted(of, Forged::Nothing));
+        steps.push(Step::Told { of, about: of, status: Some("N"), trip: Trip::Go });
+        steps.push(Step::AskResult { of, trip: Trip::Go });
+    }
+    steps.push(Step::Create(Kind::App, Trip::Go));
+    steps.push(Step::Device { of: 0, trip: Trip::Go });
+    let gone = vec![Step::Advance(DAY_SECONDS + 60 * 60), Step::Sweep];
+    steps.push(authenticated(0, "Y", gone));
+    for engine in [Engine::Memory, Engine::Sqlite] {
+        let mut play = Play::open(engine).await;
+        play.play_all(&steps).await;
+        for met in ["receive_result done", "forged Ds 301", "a session that asked was gone"] {
+            assert!(play.met.contains(met), "{met}: {:?}", play.met);
+        }
+    }
 }
