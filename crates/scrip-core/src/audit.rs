@@ -72,6 +72,9 @@ operations! {
     // so that a record's operation says of what kind its entity is.
     ConvertTokenIntent "convert_token_intent";
     DetokenizeTokenIntent "detokenize_token_intent";
+    // What Create Session and Authenticate Session do to the card of a session.
+    UseToken "use_token";
+    UseTokenIntent "use_token_intent";
     CreateTenant "create_tenant";
     GetTenant "get_tenant";
     UpdateTenant "update_tenant";
@@ -180,13 +183,15 @@ impl Operation {
             | Self::SearchTokens
             | Self::SearchTokensV1
             | Self::Tokenize
-            | Self::Detokenize => EntityType::Token,
+            | Self::Detokenize
+            | Self::UseToken => EntityType::Token,
             Self::CreateTokenIntent
             | Self::GetTokenIntent
             | Self::DeleteTokenIntent
             | Self::ExpireTokenIntent
             | Self::ConvertTokenIntent
-            | Self::DetokenizeTokenIntent => EntityType::TokenIntent,
+            | Self::DetokenizeTokenIntent
+            | Self::UseTokenIntent => EntityType::TokenIntent,
             Self::CreateTenant
             | Self::GetTenant
             | Self::UpdateTenant

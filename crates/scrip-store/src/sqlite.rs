@@ -362,7 +362,7 @@ impl Store for SqliteStore {
     }
 
     fn update_session(&self, write: SessionWrite) -> StoreFuture<'_, Changed> {
-        Box::pin(self.writer.write(move |it| sessions::update_session(it, &write)))
+        Box::pin(sessions::in_turn(&self.writer, write))
     }
 
     fn sweep_sessions(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {

@@ -23,6 +23,7 @@ pub const OUTCOMES: &[(&str, &str)] = &[
     ("unprocessable", "could not be processed"),
     ("gone", "was refused: this is not offered any more"),
     ("invalid", "was refused: the request was not valid"),
+    ("used", "was opened for a 3-D Secure session"),
     ("asked", "is about to be authenticated"),
     ("successful", "was authenticated"),
     ("attempted", "was authenticated, as far as its issuer can"),

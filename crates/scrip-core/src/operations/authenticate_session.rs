@@ -53,7 +53,8 @@ pub async fn authenticate_session(
         let held = find_held(vault, caller, NEEDED, id).await?;
         let prepared = prepare(vault, caller, &held, &new).await?;
         let Prepared { mut next, effects, rail, message } = prepared;
-        let writing = writing(vault, caller, "asked", None);
+        let used = Some(next.body.card()?);
+        let writing = Writing { used, ..writing(vault, caller, "asked", None) };
         if next.write(vault, &effects, writing).await? == Changed::Stale {
             continue;
         }
@@ -79,6 +80,9 @@ async fn prepare(
     new: &NewAuthentication,
 ) -> Result<Prepared, Error> {
     let id = held.record.id;
+    if held.body.state.method().is_none() {
+        return Err(not_possible(&Refusal::AlreadyAuthenticated));
+    }
     let rail = choose(held, new)?;
     let kind = caller.tenant().kind;
     let link = vault.directory_servers.link(kind, rail.scheme);
@@ -170,7 +174,8 @@ fn writing<'a>(
     answer: Option<AnswerRecord>,
 ) -> Writing<'a> {
     let audit = AuditRecord::new(Operation::AuthenticateSession, caller, vault.clock.now());
-    Writing { tenant: caller.tenant(), cause: Cause::Caller(caller), audit, outcome, answer }
+    let (tenant, cause) = (caller.tenant(), Cause::Caller(caller));
+    Writing { tenant, cause, audit, outcome, used: None, answer }
 }
 
 /// What became of it, written before anybody is told. Nobody else moves a session that asks, so a

@@ -93,6 +93,7 @@ pub async fn create_session(
         cause: Cause::Caller(caller),
         audit: AuditRecord::new(Operation::CreateSession, caller, now),
         outcome: "created",
+        used: Some(new.card),
         answer: answer.transpose()?,
     };
     let write = held.sealed_write(vault, &effects, writing)?;

@@ -33,6 +33,7 @@ pub async fn get_challenge_result(
             cause: Cause::Caller(caller),
             audit: AuditRecord::new(Operation::GetChallengeResult, caller, now),
             outcome: "read",
+            used: None,
             answer: None,
         };
         if next.write(vault, &effects, writing).await? == Changed::Done {

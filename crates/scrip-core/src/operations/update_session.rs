@@ -40,6 +40,7 @@ pub async fn update_session(
             cause: Cause::Caller(caller),
             audit: AuditRecord::new(Operation::UpdateSession, caller, now),
             outcome: "updated",
+            used: None,
             answer: None,
         };
         if next.write(vault, &effects, writing).await? == Changed::Done {

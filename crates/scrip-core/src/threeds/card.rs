@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::{
     Vault,
+    audit::Operation,
     body::Body,
     caller::Caller,
     error::Error,
@@ -30,6 +31,15 @@ impl CardReference {
         match self {
             Self::Token(_) => "token_id",
             Self::TokenIntent(_) => "token_intent_id",
+        }
+    }
+
+    /// How its use is recorded, and of what.
+    #[must_use]
+    pub fn recorded(&self) -> (Operation, String) {
+        match self {
+            Self::Token(id) => (Operation::UseToken, id.as_str().to_owned()),
+            Self::TokenIntent(id) => (Operation::UseTokenIntent, id.to_string()),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     permission::Permission,
     store::Changed,
     tenant::Tenant,
-    threeds::{Cause, SessionBody, SessionRecord, SessionWrite, events},
+    threeds::{CardReference, Cause, SessionBody, SessionRecord, SessionWrite, events},
     time::Timestamp,
 };
 use std::sync::Arc;
@@ -77,6 +77,8 @@ pub(crate) struct Writing<'a> {
     pub(crate) cause: Cause<'a>,
     pub(crate) audit: AuditRecord,
     pub(crate) outcome: &'static str,
+    /// The card, where its number was opened.
+    pub(crate) used: Option<CardReference>,
     pub(crate) answer: Option<AnswerRecord>,
 }
 
@@ -131,14 +133,14 @@ impl Held {
         effects: &[Effect],
         writing: Writing<'_>,
     ) -> Result<SessionWrite, Error> {
-        let Writing { tenant, cause, audit, outcome, answer } = writing;
+        let Writing { tenant, cause, audit, outcome, used, answer } = writing;
         self.record.ends_at = self.body.ends_at();
         self.record.body = Sealed::from_stored(Vec::new());
         self.record.body = self.body.seal(tenant, &self.record)?;
         let told = (&self.record, &self.body);
         let events = events(vault, tenant, told, effects, (cause, audit.at))?;
         let session = self.record.clone();
-        Ok(SessionWrite { session, events, audit, outcome, answer })
+        Ok(SessionWrite { session, events, audit, outcome, used, answer })
     }
 }
 

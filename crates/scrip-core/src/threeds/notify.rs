@@ -35,6 +35,7 @@ pub(crate) async fn notify(
             cause: Cause::Outsider(origin),
             audit: AuditRecord::of_outsider(operation, origin, &tenant, now),
             outcome: "done",
+            used: None,
             answer: None,
         };
         if next.write(vault, &effects, writing).await? == Changed::Done {

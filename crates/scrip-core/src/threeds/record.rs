@@ -36,13 +36,15 @@ pub struct SessionRecord {
 }
 
 /// What commits when a session changes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct SessionWrite {
     pub session: SessionRecord,
     /// What is to be told of it.
     pub events: Vec<EventRecord>,
     pub audit: AuditRecord,
     pub outcome: &'static str,
+    /// The card whose number was opened for it, which has a record of its own.
+    pub used: Option<CardReference>,
     pub answer: Option<AnswerRecord>,
 }
 

@@ -21,7 +21,9 @@ pub(super) fn describe(operation: Operation) -> Option<Description> {
         | Operation::ExpireTokenIntent
         | Operation::ConvertTokenIntent
         | Operation::ExpireSession
-        | Operation::DetokenizeTokenIntent => {
+        | Operation::DetokenizeTokenIntent
+        | Operation::UseToken
+        | Operation::UseTokenIntent => {
             return None;
         }
         Operation::CreateToken => token::create(),

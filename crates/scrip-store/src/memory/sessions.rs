@@ -4,7 +4,7 @@ use scrip_core::{
     audit::AuditRecord,
     id::{SessionId, TenantId},
     store::{Changed, StoreError},
-    threeds::{EventRecord, SessionRecord, SessionWrite},
+    threeds::{CardReference, EventRecord, SessionRecord, SessionWrite},
     time::Timestamp,
 };
 
@@ -29,12 +29,15 @@ impl State {
 
     /// What commits with the session's row.
     fn write_with(&mut self, write: SessionWrite) -> Result<(), StoreError> {
-        let SessionWrite { session, events, audit, outcome, answer } = write;
+        let SessionWrite { session, events, audit, outcome, used, answer } = write;
         for event in events {
             self.last_event += 1;
             self.events.push((self.last_event, event));
         }
         self.record(session.tenant, &audit, &session.id.to_string(), outcome);
+        if let Some((operation, entity)) = used.as_ref().map(CardReference::recorded) {
+            self.record(session.tenant, &audit.also(operation), &entity, "used");
+        }
         self.remember(session.tenant, answer, &[])
     }
 

@@ -1,10 +1,12 @@
 //! 3-D Secure sessions: each function is the work of one transaction.
 
+use std::{sync::Arc, time::Duration};
+
 use rusqlite::{Connection, OptionalExtension, Params, Row, named_params};
 use scrip_core::{
     id::{ApplicationId, SessionId, TenantId},
     store::{Changed, StoreError},
-    threeds::{SessionRecord, SessionWrite},
+    threeds::{CardReference, SessionRecord, SessionWrite},
     time::Timestamp,
 };
 use scrip_seal::Sealed;
@@ -17,6 +19,7 @@ use crate::sqlite::{
     row::uuid,
     tokens::{check_tenant, execute},
     transaction::Transaction,
+    writer::Writer,
 };
 
 const INSERT_SESSION: &str = "
@@ -49,9 +52,12 @@ pub(super) fn insert_session(
 
 /// What commits with the session's row.
 fn insert_with(transaction: &mut Transaction<'_>, write: &SessionWrite) -> Result<(), StoreError> {
-    let SessionWrite { session, events, audit, outcome, answer } = write;
+    let SessionWrite { session, events, audit, outcome, used, answer } = write;
     insert_events(transaction, events)?;
     insert_audit(transaction, session.tenant, audit, &session.id.to_string(), outcome)?;
+    if let Some((operation, entity)) = used.as_ref().map(CardReference::recorded) {
+        insert_audit(transaction, session.tenant, &audit.also(operation), &entity, "used")?;
+    }
     match answer {
         None => Ok(()),
         Some(answer) => insert_answer(transaction, session.tenant, answer, &[]),
@@ -131,4 +137,22 @@ pub(super) fn update_session(
     }
     insert_with(transaction, write)?;
     Ok(Changed::Done)
+}
+
+/// What a crowd of other writes may keep it waiting.
+const TURNS_MAX: u32 = 200;
+const TURN: Duration = Duration::from_millis(50);
+
+/// It may be the answer to a message that cannot be sent again: where others are told that the writer
+/// has too much to do, this waits.
+pub(super) async fn in_turn(writer: &Writer, write: SessionWrite) -> Result<Changed, StoreError> {
+    let write = Arc::new(write);
+    for _ in 0..TURNS_MAX {
+        let write = Arc::clone(&write);
+        match writer.write(move |it| update_session(it, &write)).await {
+            Err(StoreError::Busy) => tokio::time::sleep(TURN).await,
+            done => return done,
+        }
+    }
+    Err(StoreError::Busy)
 }

@@ -116,12 +116,14 @@ impl<'a> Transaction<'a> {
         &mut self,
         part: impl FnOnce(&mut Self) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        self.check_begun()?;
         execute(self.connection, "SAVEPOINT part")?;
         let before = self.kept();
         let outcome = part(self);
+        // A part of what the engine has ended would be a transaction of its own.
+        self.check_begun()?;
         if outcome.is_err() {
             self.keep_only(before);
-            // After a full disk the engine may have ended the whole transaction by itself.
             execute(self.connection, "ROLLBACK TO part")?;
         }
         execute(self.connection, "RELEASE part")?;
@@ -137,11 +139,17 @@ impl<'a> Transaction<'a> {
         committed
     }
 
-    fn settle(&self) -> Result<(), StoreError> {
+    /// After a full disk the engine may have ended all of it by itself.
+    fn check_begun(&self) -> Result<(), StoreError> {
         if self.is_over() {
-            // What is put now would be a transaction of its own.
             return Err(StoreError::Unavailable("the engine has ended the transaction".into()));
         }
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<(), StoreError> {
+        // What is put now would be a transaction of its own.
+        self.check_begun()?;
         self.chains.put(self.connection)?;
         self.tally.put(self.connection)
     }

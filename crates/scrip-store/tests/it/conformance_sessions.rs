@@ -78,6 +78,7 @@ impl Desk {
             events: events.iter().map(|it| self.event(*it)).collect(),
             audit: self.audit(Operation::CreateSession),
             outcome: "created",
+            used: None,
             answer: None,
         }
     }

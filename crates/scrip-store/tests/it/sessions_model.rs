@@ -189,6 +189,10 @@ impl Model {
 
     fn record(&mut self, operation: &str, id: SessionId, outcome: &str) {
         self.trail.push([operation.to_owned(), id.to_string(), outcome.to_owned()]);
+        // Where the card's number is opened, that stands beside it.
+        if matches!(outcome, "created" | "asked") {
+            self.trail.push(["use_token".to_owned(), "a card".to_owned(), "used".to_owned()]);
+        }
     }
 
     pub(crate) fn plan(&self, of: usize, happening: &Happening) -> Plan {

@@ -26,7 +26,7 @@ impl Session {
         let (session, _) = self.to(Phase::Authenticated {
             authentication: Box::new(authentication),
             was_challenged: true,
-            was_told: waiting.was_told,
+            was_told: false,
         })?;
         let mut effects = vec![Effect::AnswerResult { answer: Box::new(RRes::answering(result)) }];
         if until.is_some() {
@@ -52,8 +52,9 @@ impl Session {
         }
     }
 
-    /// Told once: a browser that comes back twice is shown the same page, and nobody is told again.
-    /// The result is not touched by it.
+    /// Told once, and not before there is a result: whoever is told acts on it, and a browser can say
+    /// anything. So what is told is the result's, and a browser that comes back twice is shown the same
+    /// page.
     pub(super) fn challenge_told(&self, response: &CRes) -> Stepped {
         self.is_about(&response.server_trans_id)?;
         let known = self.authentication().ok_or(Refusal::NoChallenge)?;
@@ -61,32 +62,20 @@ impl Session {
             let fault = Fault::at(ErrorCode::TransactionUnknown, "acsTransID");
             return Err(Refusal::OtherSession(fault));
         }
-        if response.completed == YesNo::No {
-            return self.as_before();
-        }
-        let (phase, was_told) = self.told().ok_or(Refusal::NoChallenge)?;
-        if was_told {
-            return self.as_before();
-        }
-        let (session, _) = self.to(phase)?;
-        let status = response.status.unwrap_or(Status::Failed);
-        Ok((session, vec![emit_status(EventType::ChallengeCompleted, status)]))
-    }
-
-    /// The phase of a challenge after the browser told of its end, and whether it had done so before.
-    /// A decoupled challenge has no browser.
-    fn told(&self) -> Option<(Phase, bool)> {
-        if let Phase::Challenged { waiting } = &self.phase {
-            let told = Box::new(Waiting { was_told: true, ..(**waiting).clone() });
-            return Some((Phase::Challenged { waiting: told }, waiting.was_told));
-        }
         let Phase::Authenticated { authentication, was_challenged: true, was_told } = &self.phase
         else {
-            return None;
+            let challenged = matches!(self.phase, Phase::Challenged { .. });
+            return if challenged { self.as_before() } else { Err(Refusal::NoChallenge) };
         };
+        if *was_told || response.completed == YesNo::No {
+            return self.as_before();
+        }
+        let passed = matches!(authentication.status, Status::Successful | Status::Attempted);
+        let status = if passed { Status::Successful } else { Status::Failed };
         let authentication = authentication.clone();
         let told = Phase::Authenticated { authentication, was_challenged: true, was_told: true };
-        Some((told, *was_told))
+        let (session, _) = self.to(told)?;
+        Ok((session, vec![emit_status(EventType::ChallengeCompleted, status)]))
     }
 
     /// The result of a challenge, if there is one.

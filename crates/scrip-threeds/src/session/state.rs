@@ -80,8 +80,6 @@ pub enum Phase {
 #[serde(deny_unknown_fields)]
 pub struct Waiting {
     pub authentication: Authentication,
-    /// Whether the browser has said that it is over.
-    pub was_told: bool,
 }
 
 /// What the method was like when the `AReq` went out: the way back, if it did not.

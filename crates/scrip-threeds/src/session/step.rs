@@ -186,7 +186,7 @@ fn gone(failure: Failure) -> Phase {
 }
 
 fn waiting(authentication: Authentication) -> Box<Waiting> {
-    Box::new(Waiting { authentication, was_told: false })
+    Box::new(Waiting { authentication })
 }
 
 pub(super) fn emit(event: EventType) -> Effect {
