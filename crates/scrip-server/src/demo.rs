@@ -15,11 +15,11 @@ use axum::{
     routing::{get, post},
 };
 use hyper::{
-    HeaderMap,
     header::{
         CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN,
         REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
     },
+    http::uri::Authority,
 };
 use scrip_seal::Secret;
 
@@ -99,7 +99,7 @@ fn file(kind: &'static str, text: &'static str) -> Response {
 async fn answer(app: Arc<App>, api: Router, (ask, request): (Ask, Request)) -> Response {
     let trace = trace::of(&request);
     // Any site may ask the vault, with a key; only the shop's page may use the shop's.
-    if !is_of_this_page(request.headers()) {
+    if !is_of_this_page(&request) {
         return Problem::NoRoute.response(&trace);
     }
     let client = pipeline::client(request.extensions());
@@ -110,10 +110,42 @@ async fn answer(app: Arc<App>, api: Router, (ask, request): (Ask, Request)) -> R
 
 /// A browser says from which page a request comes; whoever is no browser can say anything, and has no page
 /// that somebody else could have written.
-fn is_of_this_page(headers: &HeaderMap) -> bool {
+fn is_of_this_page(request: &Request) -> bool {
+    let headers = request.headers();
     let text = |name: HeaderName| headers.get(name).and_then(|it| it.to_str().ok());
-    let host = text(HOST).unwrap_or_default();
-    let from_here = |origin: &str| origin.split_once("://").is_some_and(|(_, it)| it == host);
+    // HTTP/2 has no such header.
+    let host = text(HOST).or(request.uri().authority().map(Authority::as_str)).unwrap_or_default();
+    let from_here =
+        |origin: &str| origin.split_once("://").is_some_and(|(_, it)| it == host && !it.is_empty());
     let fetched = headers.get("sec-fetch-site").is_none_or(|it| it == "same-origin");
     fetched && (!headers.contains_key(ORIGIN) || text(ORIGIN).is_some_and(from_here))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whose_page_asks() {
+        for (uri, headers, expected) in [
+            ("/x", &[("host", "a:1")][..], true),
+            ("/x", &[("host", "a:1"), ("origin", "http://a:1")], true),
+            ("/x", &[("host", "a:1"), ("origin", "http://a:2")], false),
+            ("/x", &[("host", "a:1"), ("origin", "http://b.a:1")], false),
+            ("/x", &[("host", "a:1"), ("origin", "null")], false),
+            ("/x", &[("host", "a:1"), ("sec-fetch-site", "same-origin")], true),
+            ("/x", &[("host", "a:1"), ("sec-fetch-site", "same-site")], false),
+            ("/x", &[("host", "a:1"), ("sec-fetch-site", "none")], false),
+            ("https://a:1/x", &[("origin", "https://a:1")], true),
+            ("https://a:1/x", &[("origin", "https://b")], false),
+            ("/x", &[("origin", "http://")], false),
+        ] {
+            let mut request = Request::builder().uri(uri);
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let request = request.body(Body::empty()).unwrap();
+            assert_eq!(is_of_this_page(&request), expected, "{uri} {headers:?}");
+        }
+    }
 }
