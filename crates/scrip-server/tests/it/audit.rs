@@ -106,8 +106,10 @@ fn every_operation_leaves_one_record_in_the_log_where_it_belongs() {
         } else if status == 410 || reads(route.operation) {
             (vec![], vec![name])
         } else if route.operation == Operation::AuthenticateSession {
-            // That it is about to ask, and what came of it.
-            (vec![name.clone(), name], vec![])
+            // That it is about to ask, with which card, and what came of it.
+            (vec![name.clone(), "use_token_intent".to_owned(), name], vec![])
+        } else if route.operation == Operation::CreateSession {
+            (vec![name, "use_token_intent".to_owned()], vec![])
         } else {
             (vec![name], vec![])
         };

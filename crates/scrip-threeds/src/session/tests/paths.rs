@@ -112,13 +112,21 @@ fn a_challenge_ends_with_its_result() {
 }
 
 #[test]
-fn a_browser_may_come_back_first() {
-    let (early, effects) = walk(browser(), &[authenticate(), response("C"), notification("N")]);
-    assert_eq!(effects, [emit(EventType::ChallengeCompleted, Some(Status::Failed))]);
-    assert!(!early.is_final(), "the result decides");
-    let (done, _) = walk(early, &[results("Y")]);
-    assert_eq!(status(&done), Status::Successful);
-    assert_eq!(done.step(&notification("Y"), Moment(9)).unwrap(), (done.clone(), vec![]));
+fn a_browser_that_comes_back_first_is_not_believed() {
+    for word in ["Y", "N"] {
+        let (early, effects) =
+            walk(browser(), &[authenticate(), response("C"), notification(word)]);
+        assert_eq!(effects, [], "nobody is told of what has no result");
+        assert!(!early.is_final(), "the result decides");
+        for (result, told) in [("Y", Status::Successful), ("N", Status::Failed)] {
+            let (done, _) = walk(early.clone(), &[results(result)]);
+            assert_eq!(status(&done).code(), result);
+            // Whatever it says: told is what the result says, and once.
+            let (done, effects) = done.step(&notification(word), Moment(9)).unwrap();
+            assert_eq!(effects, [emit(EventType::ChallengeCompleted, Some(told))]);
+            assert_eq!(done.step(&notification("Y"), Moment(9)).unwrap(), (done.clone(), vec![]));
+        }
+    }
 }
 
 #[test]
@@ -203,7 +211,7 @@ fn a_decoupled_challenge_has_its_time() {
     assert_eq!(open.step(&Event::Timeout, Moment(end - 1)).unwrap(), (open.clone(), vec![]));
     let (over, _) = open.step(&Event::Timeout, Moment(end)).unwrap();
     assert!(over.is_final() && status(&over) == Status::DecoupledChallenge);
-    assert_eq!(over.step(&results("Y"), Moment(end)), Err(Refusal::NoChallenge));
+    assert_eq!(over.step(&results("Y"), Moment(end)), Err(Refusal::TooLate));
 }
 
 #[test]
