@@ -97,8 +97,9 @@ fn a_killed_restore_leaves_no_half() {
     let other = scene.elsewhere();
     let (house, data) = (&other.house, other.house.data());
     let draft = data.join("restoring.db");
-    // The line of the checksum has room, that of restoring has not.
-    let restore = Stuck::start(house, &["restore", &file], 40);
+    // The two lines of the checksum have room (the file is longer than what is read at once), the
+    // first one of restoring has not.
+    let restore = Stuck::start(house, &["restore", &file], 75);
     restore.kill_when(|| fs::metadata(&draft).is_ok_and(|it| it.len() > 4096 * 20));
     assert!(draft.exists() && !data.join("scrip.db").exists());
     // What a journal of the killed one would be rolled back into.
