@@ -21,7 +21,7 @@ use crate::{
     app::{App, Limits},
     bin_file,
     clock::ticks,
-    config::{Deprecated, Environment, Server, Settings, Switch, Tls},
+    config::{Deprecated, Environment, Settings, Switch, Tls},
     control::Control,
     export, head_file,
     metrics::{access::MetricsKey, listener},
@@ -41,6 +41,8 @@ use crate::{
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(1);
 /// What traces are given when requests took the whole drain deadline.
 const FLUSH_LEAST: Duration = Duration::from_millis(250);
+/// From the answer of a directory server until it is written down.
+const WRITING_MOST: Duration = Duration::from_secs(5);
 /// Connections that the kernel keeps while all places are taken.
 const BACKLOG: i32 = 1024;
 
@@ -164,7 +166,7 @@ async fn run(
     let mut app = App::sealed(settings.open_vault(memory, asked).await?);
     app.threeds = Some(servers);
     app.ranges_every = settings.threeds.ranges_hours.seconds().saturating_mul(3600);
-    app.limits = limits(&settings.server);
+    app.limits = limits(&settings);
     app.switched_off = switched_off(&settings.deprecated);
     app.limiter = settings.limits.limiter().await?;
     app.proxies = settings.limits.proxies();
@@ -234,13 +236,15 @@ fn show_metrics(
     Ok(url)
 }
 
-fn limits(server: &Server) -> Limits {
+fn limits(settings: &Settings) -> Limits {
+    let server = &settings.server;
     Limits {
         body_bytes_max: server.body_bytes_max.get(),
         header_deadline: server.header_deadline_seconds.seconds(),
         body_deadline: server.body_deadline_seconds.seconds(),
         connections_max: server.connections_max.get(),
         drain_deadline: server.drain_deadline_seconds.seconds(),
+        authentication_deadline: settings.authentication_most().saturating_add(WRITING_MOST),
     }
 }
 
