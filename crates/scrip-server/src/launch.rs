@@ -23,6 +23,7 @@ use crate::{
     clock::ticks,
     config::{Deprecated, Environment, Settings, Switch, Tls},
     control::Control,
+    demo::authority,
     export, head_file,
     metrics::{access::MetricsKey, listener},
     process::{self, Memory},
@@ -285,7 +286,8 @@ async fn connect_schemes(
     url: &str,
 ) -> anyhow::Result<Arc<Servers>> {
     if simulate == Simulate::InThisProcess && settings.threeds.simulator_url.is_none() {
-        let at = simulator::start(url).await?.map(|it| LoopbackUrl::parse(&it)).transpose();
+        let vault = authority(&settings.threeds_plan(url).terms.public_url);
+        let at = simulator::start(vault).await?.map(|it| LoopbackUrl::parse(&it)).transpose();
         let at = at.map_err(|rule| anyhow::anyhow!("the simulator's address: {rule}"))?;
         settings.threeds.simulator_url = at;
     }
