@@ -19,6 +19,7 @@ use crate::{
     http::client_address::TrustedProxies,
     limiter::Limiter,
     metrics::{Metrics, Reload, access::MetricsKey},
+    ongoing::Ongoing,
     threeds::Servers,
 };
 
@@ -52,6 +53,8 @@ pub struct App {
     pub demo: OnceLock<Demo>,
     /// The schemes that are connected: the same that the vault asks.
     pub threeds: Option<Arc<Servers>>,
+    /// What they are being asked: its outcome is written down whoever has left meanwhile.
+    pub authenticating: Ongoing,
     /// How old their card ranges may get.
     pub ranges_every: Duration,
     /// By which it is told how long a request took.
@@ -89,6 +92,7 @@ impl App {
             metrics_key: None,
             demo: OnceLock::new(),
             threeds: None,
+            authenticating: Ongoing::default(),
             ranges_every: RANGES_EVERY,
             ticks: clock::ticks,
             vault,
@@ -191,6 +195,8 @@ pub struct Limits {
     pub connections_max: usize,
     /// How long requests in flight may take to end when the server is told to stop.
     pub drain_deadline: Duration,
+    /// The most that an authentication takes, which is waited for even then.
+    pub authentication_deadline: Duration,
 }
 
 impl Default for Limits {
@@ -201,6 +207,7 @@ impl Default for Limits {
             body_deadline: Duration::from_secs(30),
             connections_max: 4096,
             drain_deadline: Duration::from_secs(10),
+            authentication_deadline: Duration::from_secs(60),
         }
     }
 }

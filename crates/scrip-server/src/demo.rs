@@ -5,7 +5,7 @@
 
 mod backend;
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     Router,
@@ -15,6 +15,7 @@ use axum::{
     routing::{get, post},
 };
 use hyper::{
+    HeaderMap, Uri,
     header::{
         CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN,
         REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
@@ -36,6 +37,27 @@ pub struct Demo {
     pub public_key: String,
     /// For its backend, and nobody else.
     pub private_key: Secret,
+    /// The authorities of the addresses that the vault itself gives as its own.
+    pub known_as: Vec<String>,
+}
+
+impl Demo {
+    /// Whether a request means this machine. A page elsewhere can make its own name lead here; it cannot make
+    /// a browser say another name than its own.
+    fn is_meant(&self, authority: &str) -> bool {
+        let host = authority.parse::<Authority>().map(|it| it.host().to_owned());
+        let host = host.unwrap_or_default().to_ascii_lowercase();
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let is_loopback = bare.parse::<IpAddr>().is_ok_and(|it| it.to_canonical().is_loopback());
+        is_loopback
+            || host == "localhost"
+            || self.known_as.iter().any(|it| it.eq_ignore_ascii_case(authority))
+    }
+}
+
+/// What stands between the scheme and the path of an address.
+pub(crate) fn authority(url: &str) -> Option<String> {
+    url.parse::<Uri>().ok()?.authority().map(|it| it.as_str().to_owned())
 }
 
 /// Everything is ours and stands in files of its own. The frames are ours too: what stands in them is
@@ -71,7 +93,13 @@ pub(crate) fn with_demo(router: Router, app: &Arc<App>) -> Router {
     let api = router.clone();
     let mut router = router;
     for (path, kind, text) in FILES {
-        router = router.route(path, get(async || file(kind, text)));
+        let app = Arc::clone(app);
+        let shown = async move |request: Request| {
+            let trace = trace::of(&request);
+            let is_meant = app.demo.get().is_some_and(|it| it.is_meant(asked_of(&request)));
+            if is_meant { file(kind, text) } else { Problem::NoRoute.response(&trace) }
+        };
+        router = router.route(path, get(shown));
     }
     let question = |ask: Ask| {
         let (app, api) = (Arc::clone(app), api.clone());
@@ -99,7 +127,9 @@ fn file(kind: &'static str, text: &'static str) -> Response {
 async fn answer(app: Arc<App>, api: Router, (ask, request): (Ask, Request)) -> Response {
     let trace = trace::of(&request);
     // Any site may ask the vault, with a key; only the shop's page may use the shop's.
-    if !is_of_this_page(&request) {
+    let host = asked_of(&request);
+    let is_meant = app.demo.get().is_some_and(|it| it.is_meant(host));
+    if !is_meant || !is_of_this_page(host, request.headers()) {
         return Problem::NoRoute.response(&trace);
     }
     let client = pipeline::client(request.extensions());
@@ -108,13 +138,16 @@ async fn answer(app: Arc<App>, api: Router, (ask, request): (Ask, Request)) -> R
     answered.unwrap_or_else(|problem| problem.response(&trace))
 }
 
+/// Whom a request is for: HTTP/2 says it in the address, HTTP/1.1 in a header.
+fn asked_of(request: &Request) -> &str {
+    let header = || request.headers().get(HOST).and_then(|it| it.to_str().ok());
+    request.uri().authority().map(|it| it.as_str()).or_else(header).unwrap_or_default()
+}
+
 /// A browser says from which page a request comes; whoever is no browser can say anything, and has no page
 /// that somebody else could have written.
-fn is_of_this_page(request: &Request) -> bool {
-    let headers = request.headers();
+fn is_of_this_page(host: &str, headers: &HeaderMap) -> bool {
     let text = |name: HeaderName| headers.get(name).and_then(|it| it.to_str().ok());
-    // HTTP/2 has no such header.
-    let host = text(HOST).or(request.uri().authority().map(Authority::as_str)).unwrap_or_default();
     let from_here =
         |origin: &str| origin.split_once("://").is_some_and(|(_, it)| it == host && !it.is_empty());
     let fetched = headers.get("sec-fetch-site").is_none_or(|it| it == "same-origin");
@@ -145,7 +178,52 @@ mod tests {
                 request = request.header(*name, *value);
             }
             let request = request.body(Body::empty()).unwrap();
-            assert_eq!(is_of_this_page(&request), expected, "{uri} {headers:?}");
+            assert_eq!(
+                is_of_this_page(asked_of(&request), request.headers()),
+                expected,
+                "{uri} {headers:?}"
+            );
         }
+    }
+
+    #[test]
+    fn only_names_of_this_machine_are_meant() {
+        let known_as = vec!["vault.example:4242".to_owned()];
+        let private_key = Secret::new(Vec::new());
+        let demo = Demo { public_key: String::new(), private_key, known_as };
+        for authority in [
+            "127.0.0.1:4242",
+            "127.0.0.1",
+            "127.8.9.1:1",
+            "[::1]:4242",
+            "[::ffff:127.0.0.1]:1",
+            "localhost",
+            "LocalHost:4242",
+            "vault.example:4242",
+        ] {
+            assert!(demo.is_meant(authority), "{authority}");
+        }
+        for authority in [
+            "",
+            "vault.example",
+            "vault.example:1",
+            "evil.example:4242",
+            "127.0.0.1.evil.example:4242",
+            "localhost.evil.example",
+            "192.0.2.1:4242",
+            "0.0.0.0:4242",
+            "a b",
+        ] {
+            assert!(!demo.is_meant(authority), "{authority}");
+        }
+    }
+
+    #[test]
+    fn whom_a_request_is_for() {
+        let builder = || Request::builder().header(HOST, "localhost:2");
+        let made = |it: &str| builder().uri(it).body(Body::empty()).unwrap();
+        assert_eq!(asked_of(&made("/demo")), "localhost:2");
+        assert_eq!(asked_of(&made("https://localhost:1/demo")), "localhost:1");
+        assert_eq!(asked_of(&Request::new(Body::empty())), "");
     }
 }

@@ -31,7 +31,7 @@ use crate::{
     cli::{DevArguments, RateLimits},
     config::{Environment, Flag, Settings, Switch},
     data::{create_folder, explain},
-    demo::Demo,
+    demo::{Demo, authority},
     head_file,
     launch::{self, Addresses, Simulate},
 };
@@ -67,21 +67,33 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
             let directory =
                 Directory::load(&*app.vault.store, &*source, None).await.map_err(explain)?;
             app.open(directory, source);
-            open_shop(app, &keys);
             if let Err(error) = head_file::update(&settings.head_file(), &app.vault).await {
                 tracing::error!(cause = format!("{error:#}"), "the heads of the logs are not kept");
             }
-            let found = Found { addresses, simulator: simulator(settings), keys: &keys };
+            let demo = open_shop(app, settings, (addresses, &keys));
+            let found = Found { addresses, demo, simulator: simulator(settings), keys: &keys };
             if json { announce_json(&found) } else { announce(settings, &found) }
         },
     )
 }
 
-/// The demo checkout, with the keys of this vault.
-fn open_shop(app: &App, known: &DevKeys) {
+/// The demo checkout, with the keys of this vault; where it is. Its backend asks nobody for a key, so
+/// there is none where others than this machine can reach it.
+fn open_shop(
+    app: &App,
+    settings: &Settings,
+    (addresses, known): (&Addresses, &DevKeys),
+) -> Option<String> {
+    let url = &addresses.url;
+    if !settings.server.listen.ip().is_loopback() {
+        return None;
+    }
     let Keys { public, private, .. } = &known.keys;
     let private_key = Secret::new(private.as_bytes().to_vec());
-    app.demo.get_or_init(|| Demo { public_key: public.clone(), private_key });
+    let public_url = settings.threeds_plan(url).terms.public_url;
+    let known_as = [url, &public_url].into_iter().filter_map(|it| authority(it)).collect();
+    app.demo.get_or_init(|| Demo { public_key: public.clone(), private_key, known_as });
+    Some(format!("{url}/demo"))
 }
 
 /// What is said on the command line, and what is not worth its trouble here.
@@ -187,6 +199,7 @@ fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
 /// What is told when everything listens.
 struct Found<'a> {
     addresses: &'a Addresses,
+    demo: Option<String>,
     simulator: Option<String>,
     keys: &'a DevKeys,
 }
@@ -197,11 +210,11 @@ fn simulator(settings: &Settings) -> Option<String> {
 }
 
 fn announce_json(found: &Found<'_>) -> anyhow::Result<()> {
-    let Found { addresses, simulator, keys: DevKeys { tenant_id, keys } } = found;
+    let Found { addresses, demo, simulator, keys: DevKeys { tenant_id, keys } } = found;
     let mut out = io::stdout().lock();
     let Addresses { url, metrics, .. } = addresses;
     let line = serde_json::json!({
-        "url": url, "metrics": metrics, "demo": format!("{url}/demo"), "simulator": simulator,
+        "url": url, "metrics": metrics, "demo": demo, "simulator": simulator,
         "tenant_id": tenant_id, "keys": keys,
     });
     writeln!(out, "{line}")?;
@@ -213,8 +226,12 @@ fn announce(settings: &Settings, found: &Found<'_>) -> anyhow::Result<()> {
         Switch::On => "as for every test tenant; --rate-limits off for none",
         Switch::Off => "off",
     };
-    let Found { addresses, simulator, keys: DevKeys { tenant_id, keys } } = found;
+    let Found { addresses, demo, simulator, keys: DevKeys { tenant_id, keys } } = found;
     let Addresses { url, metrics, .. } = addresses;
+    let demo = demo.as_ref().map_or_else(
+        || "No demo: a shop that anybody could use is opened on a loopback address only".to_owned(),
+        |it| format!("Open {it} in a browser: a shop to pay in"),
+    );
     let mut out = io::stdout().lock();
     write!(
         out,
@@ -225,7 +242,7 @@ fn announce(settings: &Settings, found: &Found<'_>) -> anyhow::Result<()> {
   metrics at {metrics}
   3-D Secure by the simulator at {simulator}
 
-  Open {url}/demo in a browser: a shop to pay in
+  {demo}
 
   management  {management}
   private     {private}

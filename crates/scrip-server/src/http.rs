@@ -141,7 +141,7 @@ pub(crate) const ROUTES: &[Route] = &[
 
     route(Operation::CreateSession, MethodFilter::POST, "/3ds/sessions", may(Permission::SessionCreate), (Json, threeds::create)),
     route(Operation::GetSession, MethodFilter::GET, "/3ds/sessions/{id}", may(Permission::SessionRead), (None, threeds::get)),
-    route(Operation::UpdateSession, MethodFilter::PUT, "/3ds/sessions/{id}", may(Permission::SessionCreate), (Question, threeds::update)),
+    route(Operation::UpdateSession, MethodFilter::PUT, "/3ds/sessions/{id}", may(Permission::SessionCreate), (Json, threeds::update)),
     route(Operation::AuthenticateSession, MethodFilter::POST, "/3ds/sessions/{id}/authenticate", may(Permission::SessionAuthenticate), (Json, threeds::authenticate)),
     route(Operation::GetChallengeResult, MethodFilter::GET, "/3ds/sessions/{id}/challenge-result", may(Permission::SessionAuthenticate), (None, threeds::challenge_result)),
 

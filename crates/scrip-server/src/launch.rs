@@ -21,8 +21,9 @@ use crate::{
     app::{App, Limits},
     bin_file,
     clock::ticks,
-    config::{Deprecated, Environment, Server, Settings, Switch, Tls},
+    config::{Deprecated, Environment, Settings, Switch, Tls},
     control::Control,
+    demo::authority,
     export, head_file,
     metrics::{access::MetricsKey, listener},
     process::{self, Memory},
@@ -41,6 +42,8 @@ use crate::{
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(1);
 /// What traces are given when requests took the whole drain deadline.
 const FLUSH_LEAST: Duration = Duration::from_millis(250);
+/// From the answer of a directory server until it is written down.
+const WRITING_MOST: Duration = Duration::from_secs(5);
 /// Connections that the kernel keeps while all places are taken.
 const BACKLOG: i32 = 1024;
 
@@ -164,7 +167,7 @@ async fn run(
     let mut app = App::sealed(settings.open_vault(memory, asked).await?);
     app.threeds = Some(servers);
     app.ranges_every = settings.threeds.ranges_hours.seconds().saturating_mul(3600);
-    app.limits = limits(&settings.server);
+    app.limits = limits(&settings);
     app.switched_off = switched_off(&settings.deprecated);
     app.limiter = settings.limits.limiter().await?;
     app.proxies = settings.limits.proxies();
@@ -234,13 +237,15 @@ fn show_metrics(
     Ok(url)
 }
 
-fn limits(server: &Server) -> Limits {
+fn limits(settings: &Settings) -> Limits {
+    let server = &settings.server;
     Limits {
         body_bytes_max: server.body_bytes_max.get(),
         header_deadline: server.header_deadline_seconds.seconds(),
         body_deadline: server.body_deadline_seconds.seconds(),
         connections_max: server.connections_max.get(),
         drain_deadline: server.drain_deadline_seconds.seconds(),
+        authentication_deadline: settings.authentication_most().saturating_add(WRITING_MOST),
     }
 }
 
@@ -281,7 +286,8 @@ async fn connect_schemes(
     url: &str,
 ) -> anyhow::Result<Arc<Servers>> {
     if simulate == Simulate::InThisProcess && settings.threeds.simulator_url.is_none() {
-        let at = simulator::start(url).await?.map(|it| LoopbackUrl::parse(&it)).transpose();
+        let vault = authority(&settings.threeds_plan(url).terms.public_url);
+        let at = simulator::start(vault).await?.map(|it| LoopbackUrl::parse(&it)).transpose();
         let at = at.map_err(|rule| anyhow::anyhow!("the simulator's address: {rule}"))?;
         settings.threeds.simulator_url = at;
     }

@@ -21,6 +21,7 @@ mod init;
 mod launch;
 pub mod limiter;
 pub mod metrics;
+pub mod ongoing;
 pub mod openapi;
 mod operator;
 mod patience;

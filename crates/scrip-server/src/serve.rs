@@ -91,6 +91,10 @@ pub(crate) async fn serve_on(app: Arc<App>, listening: Listening, stop: impl Fut
     if timeout(app.limits.drain_deadline, drain.closed()).await.is_err() {
         tracing::warn!("some requests did not finish before the drain deadline");
     }
+    // What was sent cannot be taken back: without its outcome the session would be lost.
+    if !app.authenticating.ended(app.limits.authentication_deadline).await {
+        tracing::warn!("the outcome of some authentications is not known");
+    }
 }
 
 /// A connection's share of the cap.

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::Context;
 use clap::Args;
-use scrip_simulator::{Settings, Simulator, Timers};
+use scrip_simulator::{Results, Settings, Simulator, Timers};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -50,6 +50,9 @@ pub(crate) struct SimulatorArguments {
     /// A file with certificates in PEM, by which a 3DS server over https is known.
     #[arg(long, value_name = "FILE")]
     trusted_roots: Option<PathBuf>,
+    /// Send results to any address that an authentication names, not only to this machine.
+    #[arg(long)]
+    allow_remote_results: bool,
     /// Print one line of JSON when listening, and nothing else, on standard output.
     #[arg(long)]
     json: bool,
@@ -96,6 +99,11 @@ fn settings(arguments: &SimulatorArguments, address: SocketAddr) -> anyhow::Resu
             ..Timers::default()
         },
         trusted_roots: roots.transpose()?.unwrap_or_default(),
+        results: if arguments.allow_remote_results {
+            Results::Anywhere
+        } else {
+            Results::ThisMachine
+        },
         ..Settings::default()
     })
 }

@@ -6,6 +6,7 @@
 mod acs;
 pub mod card;
 mod directory;
+mod door;
 pub mod knob;
 mod outgoing;
 mod page;
@@ -17,4 +18,4 @@ mod world;
 
 pub use directory::directory_path;
 pub use server::{Handle, Simulator, start};
-pub use settings::{Settings, Timers, Unusable};
+pub use settings::{Results, Settings, Timers, Unusable};

@@ -7,6 +7,7 @@ use axum::{
     body::Bytes,
     extract::{DefaultBodyLimit, Path, State},
     http::{StatusCode, header},
+    middleware::{from_fn, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -16,6 +17,7 @@ use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time::timeout};
 use crate::{
     acs,
     directory::{self, directory_path, scheme_at},
+    door::{check_host, check_json},
     knob::Knobs,
     settings::{Settings, Unusable},
     world::World,
@@ -40,7 +42,7 @@ impl Simulator {
 
     pub fn router(&self) -> Router {
         Router::new()
-            .route("/sim/ds/{scheme}", post(directory::receive))
+            .route("/sim/ds/{scheme}", post(directory::receive).layer(from_fn(check_json)))
             .route("/sim/acs/{scheme}/method", post(acs::receive_method))
             .route("/sim/acs/challenge", post(acs::receive_creq))
             .route("/sim/acs/challenge/{id}", post(acs::receive_answer))
@@ -49,6 +51,7 @@ impl Simulator {
             .route("/sim/knobs", get(show).put(turn).delete(reset))
             .route("/sim/knobs/{scheme}", get(show_one).put(turn_one).delete(reset_one))
             .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+            .layer(from_fn_with_state(Arc::clone(&self.world), check_host))
             .with_state(Arc::clone(&self.world))
     }
 

@@ -17,6 +17,19 @@ pub struct Settings {
     pub knobs: Knobs,
     /// Certificates in PEM that a 3DS server's `https` address is checked against.
     pub trusted_roots: Vec<u8>,
+    /// Whom results are sent to.
+    pub results: Results,
+}
+
+/// Where results may go: whoever reaches the simulator names the address.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Results {
+    /// And, by `https`, to whoever the trusted roots vouch for.
+    #[default]
+    ThisMachine,
+    /// And to this host and port, as they stand in an address.
+    AndTo(String),
+    Anywhere,
 }
 
 /// EMV's times, and those that it leaves to the issuer.
@@ -48,6 +61,7 @@ impl Default for Settings {
             transactions_max: 10_000,
             knobs: Knobs::default(),
             trusted_roots: Vec::new(),
+            results: Results::default(),
         }
     }
 }

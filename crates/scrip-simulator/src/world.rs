@@ -59,7 +59,11 @@ impl World {
             ranges: ranges.collect::<Result<_, Unusable>>()?,
             names: names()?,
             transactions: Transactions::new(settings.transactions_max),
-            outgoing: Outgoing::new(&settings.trusted_roots, settings.timers.outgoing)?,
+            outgoing: Outgoing::new(
+                &settings.trusted_roots,
+                settings.results,
+                settings.timers.outgoing,
+            )?,
             signer: Signer::new()?,
             timers: settings.timers,
             panel: Mutex::new(Panel { all: settings.knobs.clone(), schemes: BTreeMap::new() }),

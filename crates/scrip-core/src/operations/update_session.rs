@@ -4,14 +4,17 @@ use scrip_threeds::{code::Device, request::DeviceInfo, session::Event};
 
 use crate::{
     Vault,
+    answer::{Remember, seal_plain_answer},
     audit::{AuditRecord, Operation},
-    caller::Caller,
+    caller::{Caller, Needs},
     error::{Error, FieldError, Refusal},
     id::SessionId,
     permission::Permission,
     store::Changed,
     threeds::{Cause, SessionView, TRIES_MAX, Writing, find_held, not_possible, overtaken},
 };
+
+const NEEDED: Permission = Permission::SessionCreate;
 
 /// # Errors
 /// There is no such session, it is another application's or a browser's, or it was authenticated.
@@ -20,9 +23,10 @@ pub async fn update_session(
     caller: &Caller,
     id: SessionId,
     device_info: DeviceInfo,
+    remember: Option<Remember<SessionView>>,
 ) -> Result<SessionView, Error> {
     for _ in 0..TRIES_MAX {
-        let held = find_held(vault, caller, Permission::SessionCreate, id).await?;
+        let held = find_held(vault, caller, NEEDED, id).await?;
         if held.record.created_by != caller.application() {
             return Err(Error::Forbidden(Refusal::NotCreator));
         }
@@ -35,16 +39,21 @@ pub async fn update_session(
             held.after(&Event::DeviceInfo, now).map_err(|it| not_possible(&it))?;
         next.body.device_info = device_info.clone();
         next.body.modify(caller.application(), now);
+        let view = SessionView::of(vault, &next)?;
+        let answer = remember.as_ref().map(|it| {
+            let needs = Needs::Permission(NEEDED);
+            seal_plain_answer(caller, it.claim.digest, (it.render)(&view), needs, now)
+        });
         let writing = Writing {
             tenant: caller.tenant(),
             cause: Cause::Caller(caller),
             audit: AuditRecord::new(Operation::UpdateSession, caller, now),
             outcome: "updated",
             used: None,
-            answer: None,
+            answer: answer.transpose()?,
         };
         if next.write(vault, &effects, writing).await? == Changed::Done {
-            return SessionView::of(vault, &next);
+            return Ok(view);
         }
     }
     Err(overtaken())

@@ -1,7 +1,7 @@
 //! The settings of 3-D Secure: the flat ones' kinds of values, the sections of the schemes, and what
 //! is planned by both.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use hyper::Uri;
 use scrip_core::{
@@ -37,9 +37,24 @@ impl Value for PublicUrl {
     const FORM: Form = Form::Text;
 
     fn parse(text: &str) -> Result<Self, String> {
-        if text == "listen" { Ok(Self::Listen) } else { BaseUrl::parse(text).map(Self::At) }
+        if text == "listen" {
+            return Ok(Self::Listen);
+        }
+        if text.len() > PUBLIC_BYTES_MAX {
+            let rule = format!("must have at most {PUBLIC_BYTES_MAX} characters");
+            return Err(format!("{rule}: EMV has 256 for an address with a path behind it"));
+        }
+        BaseUrl::parse(text).map(Self::At)
     }
 }
+
+/// What is left of EMV's 256 for the longest of the addresses that browsers come back to:
+/// `/3ds/sessions/{id}/challenge-notification`.
+const PUBLIC_BYTES_MAX: usize = 256 - 73;
+
+/// A session that has asked is given up after 60 seconds. The answer has to come before, and there has to be
+/// time to write it down.
+const AUTHENTICATION_MOST: Duration = Duration::from_secs(50);
 
 /// What paths are put behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -249,11 +264,16 @@ pub(super) fn contradictions(settings: &Settings) -> Vec<String> {
         found
             .push("threeds.results_listen: is required where schemes of production are".to_owned());
     }
-    if let (Some(PublicUrl::At(url)), false) = (&threeds.public_url, production.is_empty())
-        && !url.is_secure()
-    {
+    let in_clear = match &threeds.public_url {
+        Some(PublicUrl::At(url)) => !url.is_secure(),
+        // Where the server listens is not where browsers of production come from.
+        Some(PublicUrl::Listen) => true,
+        None => false,
+    };
+    if in_clear && !production.is_empty() {
         found.push("threeds.public_url: must begin with https:// for production".to_owned());
     }
+    found.extend(too_slow(settings));
     for it in production {
         let section = &it.section;
         match &it.results_url {
@@ -269,7 +289,39 @@ pub(super) fn contradictions(settings: &Settings) -> Vec<String> {
     found
 }
 
+/// Addresses that may take longer, one after the other, than a session waits for an answer.
+fn too_slow(settings: &Settings) -> Vec<String> {
+    let names = "threeds.connect_deadline_ms and threeds.answer_deadline_ms";
+    let rule = |most: Duration| {
+        let (most, bound) = (most.as_millis(), AUTHENTICATION_MOST.as_millis());
+        format!("an authentication may take {most} ms in all, and must take less than {bound}")
+    };
+    let is_over = |most: &Duration| *most >= AUTHENTICATION_MOST;
+    let one = Some(settings.most_of(1)).filter(is_over);
+    if let Some(most) = one {
+        return vec![format!("{names}: {}", rule(most))];
+    }
+    let of_scheme = |it: &SchemeSettings| {
+        let most = Some(settings.most_of(it.urls.0.len())).filter(is_over)?;
+        Some(format!("{}.urls with {names}: {}", it.section, rule(most)))
+    };
+    settings.schemes.iter().filter_map(of_scheme).collect()
+}
+
 impl Settings {
+    /// How long it takes at most to ask any scheme.
+    pub(crate) fn authentication_most(&self) -> Duration {
+        let addresses = self.schemes.iter().map(|it| it.urls.0.len()).max();
+        self.most_of(addresses.unwrap_or(1))
+    }
+
+    /// Each address may take its time to connect; but one of them is asked.
+    fn most_of(&self, addresses: usize) -> Duration {
+        let connect = self.threeds.connect_deadline_ms.milliseconds();
+        let connect = connect.saturating_mul(u32::try_from(addresses).unwrap_or(u32::MAX));
+        connect.saturating_add(self.threeds.answer_deadline_ms.milliseconds())
+    }
+
     /// Whom to connect; `listening` is where the server itself is.
     pub(crate) fn threeds_plan(&self, listening: &str) -> Plan {
         let threeds = &self.threeds;

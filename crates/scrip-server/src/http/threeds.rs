@@ -34,24 +34,28 @@ pub(crate) fn get(asked: Asked) -> Handling {
     })
 }
 
-pub(crate) fn update(asked: Asked) -> Handling {
+pub(crate) fn update(mut asked: Asked) -> Handling {
     Box::pin(async move {
         let (id, device) =
             (path_id(&asked.id)?, threeds::parse_device(wire::json::read(&asked.body)?)?);
-        let updated = update_session(&asked.app.vault, &asked.caller, id, device).await?;
+        let remember = asked.remember(threeds::updated);
+        let (vault, caller) = (&asked.app.vault, &asked.caller);
+        let updated = update_session(vault, caller, id, device, remember).await?;
         Ok(answer::rendered(threeds::updated(&updated)))
     })
 }
 
 /// What is sent cannot be taken back, and its outcome has to be written down: so this goes on in a
-/// task of its own, whether its client stays or not.
+/// task of its own, whether its client stays or not; a server that stops waits for it.
 pub(crate) fn authenticate(mut asked: Asked) -> Handling {
     Box::pin(async move {
         let id = path_id(&asked.id)?;
         let new = threeds::parse_authentication(wire::json::read(&asked.body)?)?;
         let remember = asked.remember(threeds::authenticated);
         let app = Arc::clone(&asked.app);
+        let counted = app.authenticating.begin();
         let asking = async move {
+            let _counted = counted;
             authenticate_session(&asked.app.vault, &asked.caller, (id, new), remember).await
         };
         let asked = tokio::spawn(asking.in_current_span()).await;

@@ -96,7 +96,7 @@ async fn accept(
                 continue;
             }
         };
-        let (app, doorkeeper) = (Arc::clone(&app), doorkeeper.current());
+        let (app, doorkeeper) = (Arc::clone(&app), Arc::clone(&doorkeeper));
         let mut draining = draining.clone();
         tokio::spawn(async move {
             connect(&app, (stream, peer), &doorkeeper, &mut draining).await;
@@ -109,12 +109,12 @@ async fn accept(
 async fn connect(
     app: &App,
     (stream, peer): (TcpStream, SocketAddr),
-    doorkeeper: &Doorkeeper,
+    doorkeeper: &Watched<Doorkeeper>,
     draining: &mut Draining,
 ) {
     let deadline = app.limits.header_deadline;
     let stream = Patient::new(stream, deadline);
-    let acceptor = TlsAcceptor::from(Arc::clone(&doorkeeper.config));
+    let acceptor = TlsAcceptor::from(Arc::clone(&doorkeeper.current().config));
     let shaken = tokio::select! {
         shaken = timeout(deadline, acceptor.accept(stream)) => shaken,
         _ = draining.changed() => return,
@@ -128,8 +128,10 @@ async fn connect(
         Err(_) => return,
     };
     let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let schemes = doorkeeper.schemes(shown, app.vault.clock.now());
+    let shown: Vec<_> = shown.iter().map(|it| it.clone().into_owned()).collect();
     let service = service_fn(async |request: Request<Incoming>| {
+        // For each anew: a connection may outlive a certificate, or the roots that vouched for it.
+        let schemes = doorkeeper.current().schemes(&shown, app.vault.clock.now());
         Ok::<_, Infallible>(answer(app, &schemes, peer, request).await)
     });
     let mut builder = http1::Builder::new();
@@ -175,7 +177,11 @@ async fn receive(
     origin: &Origin,
     request: Request<Incoming>,
 ) -> Result<Zeroizing<Vec<u8>>, Problem> {
-    throttle::stranger(app, origin.address).await?;
+    // Whoever somebody vouches for is not counted: a result that is turned away is a payment lost.
+    if schemes.is_empty() {
+        throttle::stranger(app, origin.address).await?;
+        return Err(Problem::Unauthorized);
+    }
     let (id, secret) = place(request.uri().path()).ok_or(Problem::NoRoute)?;
     if request.method() != Method::POST {
         return Err(Problem::MethodNotAllowed);

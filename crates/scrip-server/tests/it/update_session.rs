@@ -78,3 +78,18 @@ fn only_its_creator_changes_it_and_only_for_an_app() {
         SHARED.put(&ACME.public, &path(&id), &wrong).invalid(attribute);
     }
 }
+
+#[test]
+fn a_repeated_update_has_the_first_answer() {
+    let id = SHARED.app_session(&ACME.public, &SHARED.card_intent(&ACME));
+    let update = |device: &Value| {
+        let ask = SHARED.ask("PUT", &path(&id)).key(&ACME.public).once("device-once");
+        ask.json(&json!({"device_info": device})).send()
+    };
+    let first = update(&app());
+    assert_eq!(first.status, 200, "{}", first.text);
+    SHARED.authenticate(&ACME.private, &id, &payment("Frictionless")).is(200);
+    // Too late for an update, and this is none.
+    let again = update(&json!({}));
+    assert_eq!((again.status, &again.text), (200, &first.text));
+}

@@ -39,15 +39,52 @@ fn a_server_for_production_has_none() {
 
 #[test]
 fn dev_says_where_it_is() {
+    let said = said(&["dev"]);
+    let url = said.split_whitespace().find(|it| it.starts_with("http://")).unwrap();
+    assert!(said.contains(&format!("Open {url}/demo in a browser")), "{said}");
+    assert!(said.contains("by the simulator at http://127.0.0.1:"), "{said}");
+}
+
+/// What it says before the first token.
+fn said(arguments: &[&str]) -> String {
     let house = House::new();
     let mut child =
-        house.command(&["dev"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        house.command(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     let said: Vec<_> = lines.take_while(|it| !it.contains("Your first token")).collect();
     child.kill().unwrap();
     child.wait().unwrap();
-    let said = said.join("\n");
-    let url = said.split_whitespace().find(|it| it.starts_with("http://")).unwrap();
-    assert!(said.contains(&format!("Open {url}/demo in a browser")), "{said}");
-    assert!(said.contains("by the simulator at http://127.0.0.1:"), "{said}");
+    said.join("\n")
+}
+
+#[test]
+fn others_than_this_machine_have_none() {
+    let said = said(&["dev", "--listen", "0.0.0.0:0", "--plain-http"]);
+    assert!(said.contains("No demo: a shop that anybody could use"), "{said}");
+    assert!(!said.contains("/demo"), "{said}");
+    let house = House::new();
+    let dev = house.start(&["dev", "--json", "--listen", "0.0.0.0:0", "--plain-http"]);
+    for (method, path) in PATHS {
+        assert_eq!(dev.ask(method, path).status, 404, "{path}");
+    }
+}
+
+/// A page can make its own name lead here; its name is then what its browser asks for.
+#[test]
+fn only_names_of_this_machine_lead_to_it() {
+    let house = House::new();
+    let dev = house.start(&["dev", "--json"]);
+    let agent: ureq::Agent =
+        ureq::Agent::config_builder().http_status_as_error(false).build().into();
+    let ask = |host: &str, path: &str| {
+        let request = agent.get(format!("{}{path}", dev.url)).header("host", host);
+        let request = request.header("origin", format!("http://{host}"));
+        request.header("sec-fetch-site", "same-origin").call().unwrap().status().as_u16()
+    };
+    let port = dev.address.port();
+    for path in ["/demo", "/demo/checkout.js", "/demo/settings"] {
+        assert_eq!(ask(&format!("127.0.0.1:{port}"), path), 200, "{path}");
+        assert_eq!(ask(&format!("localhost:{port}"), path), 200, "{path}");
+        assert_eq!(ask(&format!("evil.example:{port}"), path), 404, "{path}");
+    }
 }

@@ -78,15 +78,15 @@ fn outcome(code: &str) -> (&'static str, &'static str, Option<&'static str>) {
     }
 }
 
-struct Shop {
-    server: Running,
+pub(crate) struct Shop {
+    pub(crate) server: Running,
     public: String,
-    private: String,
+    pub(crate) private: String,
     agent: ureq::Agent,
 }
 
 impl Shop {
-    fn open(house: &House) -> Self {
+    pub(crate) fn open(house: &House) -> Self {
         let server = house.start(&["dev", "--json"]);
         let keys = std::fs::read_to_string(house.data().join("dev-keys.json")).unwrap();
         let keys: Value = serde_json::from_str(&keys).unwrap();
@@ -106,7 +106,7 @@ impl Shop {
         (reply.status().as_u16(), reply.body_mut().read_json().unwrap())
     }
 
-    fn get(&self, path: &str) -> (u16, Value) {
+    pub(crate) fn get(&self, path: &str) -> (u16, Value) {
         let url = format!("{}{path}", self.server.url);
         let mut reply = self.agent.get(url).header("BT-API-KEY", &self.private).call().unwrap();
         (reply.status().as_u16(), reply.body_mut().read_json().unwrap())
@@ -119,7 +119,7 @@ impl Shop {
         reply.body_mut().read_to_string().unwrap()
     }
 
-    fn intent(&self, number: &str) -> String {
+    pub(crate) fn intent(&self, number: &str) -> String {
         let data = json!({"number": number, "expiration_month": 12, "expiration_year": 2035});
         let body = json!({"type": "card", "data": data});
         let (status, intent) = self.post(&self.public, "/token-intents", &body);
@@ -127,22 +127,12 @@ impl Shop {
         intent["id"].as_str().unwrap().to_owned()
     }
 
-    fn session(&self, body: &Value) -> (u16, Value) {
+    pub(crate) fn session(&self, body: &Value) -> (u16, Value) {
         self.post(&self.public, "/3ds/sessions", body)
     }
 
-    fn authenticate(&self, id: &str, kind: &str) -> (u16, Value) {
-        let body = json!({
-            "authentication_category": "payment",
-            "authentication_type": kind,
-            "decoupled_challenge_max_time": 5,
-            "purchase_info": {"amount": "8000", "currency": "826", "exponent": "2",
-                "date": "20261109141010", "transaction_type": "purchase"},
-            "merchant_info": {"mid": "9876543210001", "acquirer_bin": "000000999",
-                "name": "A shop", "category_code": "7922", "country_code": "826"},
-            "requestor_info": {"id": "1", "name": "A shop", "url": "https://shop.example"},
-            "cardholder_info": {"name": "Ada", "email": "ada@mail.example"},
-        });
+    pub(crate) fn authenticate(&self, id: &str, kind: &str) -> (u16, Value) {
+        let body = payment(kind);
         self.post(&self.private, &format!("/3ds/sessions/{id}/authenticate"), &body)
     }
 
@@ -151,7 +141,7 @@ impl Shop {
     }
 
     /// The method page, and what it makes the browser post.
-    fn run_method(&self, session: &Value) {
+    pub(crate) fn run_method(&self, session: &Value) {
         let id = session["id"].as_str().unwrap();
         let data = json!({
             "threeDSServerTransID": id,
@@ -166,7 +156,7 @@ impl Shop {
     }
 
     /// The challenge to its end, as a browser and a person do it; what the last page tells.
-    fn challenge(&self, id: &str, told: &Value) -> String {
+    pub(crate) fn challenge(&self, id: &str, told: &Value) -> String {
         let creq = json!({
             "messageType": "CReq", "messageVersion": told["threeds_version"],
             "threeDSServerTransID": id, "acsTransID": told["acs_transaction_id"],
@@ -185,6 +175,21 @@ impl Shop {
         assert_eq!(self.result(id).0, 200);
         self.form(&action(&last), &[("cres", &value(&last, "cres"))])
     }
+}
+
+/// What a shop's backend asks for.
+pub(crate) fn payment(kind: &str) -> Value {
+    json!({
+        "authentication_category": "payment",
+        "authentication_type": kind,
+        "decoupled_challenge_max_time": 5,
+        "purchase_info": {"amount": "8000", "currency": "826", "exponent": "2",
+            "date": "20261109141010", "transaction_type": "purchase"},
+        "merchant_info": {"mid": "9876543210001", "acquirer_bin": "000000999",
+            "name": "A shop", "category_code": "7922", "country_code": "826"},
+        "requestor_info": {"id": "1", "name": "A shop", "url": "https://shop.example"},
+        "cardholder_info": {"name": "Ada", "email": "ada@mail.example"},
+    })
 }
 
 /// The text between two others.

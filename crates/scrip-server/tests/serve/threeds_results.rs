@@ -1,6 +1,6 @@
 //! The listener for results of production: who is let in, and to what.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{fs, net::SocketAddr, process::Command, sync::Arc};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -13,7 +13,7 @@ use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::TlsConnector;
 
 use crate::{
-    house::Running,
+    house::{Running, eventually},
     threeds::{Connected, SCHEMES},
     tls_client::PATIENCE,
 };
@@ -104,10 +104,64 @@ fn there_is_one_path_and_a_message_has_its_bounds() {
 #[test]
 fn a_sealed_vault_takes_no_results() {
     let connected = Connected::new();
-    std::fs::remove_file(connected.house.data().join("root.key")).unwrap();
+    fs::remove_file(connected.house.data().join("root.key")).unwrap();
     let server = connected.house.serve();
     let shown = connected.schemes[0].0.issue("sender", &["ds.example"]);
     let client = connected.ours.client(Some(&shown));
     let answer = post(&connected, &server, client, request("POST", PATH, Vec::new()));
     assert_eq!(answer.expect("an answer").status, 503);
+}
+
+#[test]
+fn results_are_not_counted() {
+    let mut connected = Connected::new();
+    connected.house = connected.house.set("SCRIP_LIMITS_MODE", "on");
+    connected.house = connected.house.set("SCRIP_LIMITS_ADDRESS", "2/60s block 60s");
+    let server = connected.house.serve();
+    connected.house.logged("the vault is open");
+    let shown = connected.schemes[0].0.issue("sender", &["ds.example"]);
+    let client = connected.ours.client(Some(&shown));
+    for _ in 0..5 {
+        let request = request("POST", PATH, b"not JSON".to_vec());
+        let answer = post(&connected, &server, Arc::clone(&client), request);
+        assert_eq!(answer.expect("an answer").status, 200);
+    }
+    // The limit itself is there.
+    assert!((0..5).any(|_| server.status("/docs") == 429));
+}
+
+#[test]
+fn who_vouches_is_asked_again_on_a_connection_that_is_open() {
+    let connected = Connected::new();
+    let server = connected.house.serve();
+    connected.house.logged("the vault is open");
+    let (visa, mastercard) = (&connected.schemes[0].0, &connected.schemes[1].0);
+    let client = connected.ours.client(Some(&visa.issue("sender", &["ds.example"])));
+    let address = server.results.as_ref().unwrap().strip_prefix("https://").unwrap();
+    let mut sender = connected.runtime.block_on(async {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let stream = TlsConnector::from(client).connect(name, stream).await.unwrap();
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        sender
+    });
+    let mut status = || {
+        let asking = sender.send_request(request("POST", PATH, b"not JSON".to_vec()));
+        let asked = connected.runtime.block_on(async { timeout(PATIENCE, asking).await });
+        let response = asked.expect("in time").unwrap();
+        let status = response.status().as_u16();
+        connected.runtime.block_on(response.into_body().collect()).unwrap();
+        status
+    };
+    assert_eq!(status(), 200);
+    fs::write(visa.roots(), fs::read(mastercard.roots()).unwrap()).unwrap();
+    let told = Command::new("kill").args(["-HUP", &server.child.id().to_string()]).status();
+    assert!(told.unwrap().success());
+    assert!(eventually(|| {
+        let log = connected.house.log();
+        let mut lines = log.lines().filter(|it| it.contains("the certificate was read again"));
+        lines.any(|it| it.contains("threeds.results"))
+    }));
+    assert_eq!(status(), 401);
 }

@@ -53,3 +53,34 @@ fn no_answer_repeats_what_it_refuses() {
     let told = stage.ask("visa", &with(stage.areq(CARD), &wrong)).to_string();
     assert!(!told.contains("42424242"), "{told}");
 }
+
+/// A page elsewhere may post a text without asking before.
+#[test]
+fn a_message_is_json() {
+    let stage = Stage::set();
+    let request = stage.areq(CARD).to_string();
+    for kind in ["text/plain", "application/x-www-form-urlencoded", "text/plain; application/json"]
+    {
+        assert_eq!(stage.post("/sim/ds/visa", kind, request.as_bytes()).status, 415, "{kind}");
+    }
+    let kind = "Application/JSON; charset=utf-8";
+    assert_eq!(stage.post("/sim/ds/visa", kind, request.as_bytes()).status, 200);
+}
+
+/// A page can make its own name lead here; its name is then what its browser asks for.
+#[test]
+fn only_names_of_this_machine_lead_here() {
+    let stage = Stage::set();
+    let agent: ureq::Agent =
+        ureq::Agent::config_builder().http_status_as_error(false).build().into();
+    for path in ["/sim/knobs", "/sim/knobs/visa", "/sim/acs/root.pem"] {
+        let url = format!("{}{path}", stage.simulator.base_url());
+        for (host, expected) in [("localhost:1", 200), ("evil.example", 421)] {
+            let reply = agent.get(&url).header("host", host).call().unwrap();
+            assert_eq!(reply.status().as_u16(), expected, "{path} {host}");
+        }
+    }
+    let url = format!("{}/sim/acs/challenge", stage.simulator.base_url());
+    let reply = agent.post(&url).header("host", "evil.example").send("").unwrap();
+    assert_eq!(reply.status().as_u16(), 421);
+}

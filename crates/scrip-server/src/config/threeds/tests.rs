@@ -138,6 +138,47 @@ fn what_is_wrong_is_named_with_its_place() {
     );
 }
 
+/// A session that waits for an answer is given up after a minute.
+#[test]
+fn an_authentication_ends_before_its_session_is_given_up() {
+    let slow = |connect: u32, answer: u32| {
+        let settings =
+            format!("[threeds]\nconnect_deadline_ms = {connect}\nanswer_deadline_ms = {answer}\n");
+        with("[threeds]\n", &settings)
+    };
+    assert!(load(&slow(10_000, 29_999), &[]).is_ok());
+    refused(
+        &slow(10_000, 30_000),
+        "threeds.production.visa.urls with threeds.connect_deadline_ms and \
+         threeds.answer_deadline_ms: an authentication may take 50000 ms in all, and must take less \
+         than 50000",
+    );
+    let alone = "[threeds]\nconnect_deadline_ms = 10000\nanswer_deadline_ms = 40000\n";
+    refused(alone, "threeds.connect_deadline_ms and threeds.answer_deadline_ms: an authentication");
+    assert!(load(&alone.replace("40000", "39999"), &[]).is_ok());
+    let settings = load(&slow(10_000, 20_000), &[]).unwrap();
+    assert_eq!(settings.authentication_most(), Duration::from_secs(40));
+}
+
+#[test]
+fn browsers_of_production_come_to_an_address_that_is_said() {
+    refused(
+        &with("\"https://vault.example\"", "\"listen\""),
+        "threeds.public_url: must begin with https:// for production",
+    );
+}
+
+#[test]
+fn a_public_url_leaves_room_for_the_path() {
+    let of = |length: usize| {
+        let name = format!("https://{}", "x".repeat(length - "https://".len()));
+        with("https://vault.example", &name)
+    };
+    let path = "/3ds/sessions/6fa459ea-ee8a-4ca4-894e-db77e160355e/challenge-notification";
+    assert!(load(&of(256 - path.len()), &[]).is_ok());
+    refused(&of(257 - path.len()), "threeds.public_url: must have at most 183 characters");
+}
+
 #[test]
 fn production_does_not_lead_to_the_simulator() {
     let text = with("[threeds]", "[threeds]\nsimulator_url = \"http://127.0.0.1:4243\"");
