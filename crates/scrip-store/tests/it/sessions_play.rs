@@ -279,7 +279,7 @@ impl Play {
         let (vault, caller) = (self.vault.clone(), self.caller.clone());
         let (id, kind) = (self.model.sessions[of].id, self.model.sessions[of].kind);
         let operation: Operating = Box::pin(async move {
-            let updated = update_session(&vault, &caller, id, app()).await;
+            let updated = update_session(&vault, &caller, id, app(), None).await;
             updated.map(|_| "done".to_owned())
         });
         let happening = Happening {
