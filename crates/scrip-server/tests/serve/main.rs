@@ -47,6 +47,7 @@ mod stuck;
 mod sweeps;
 mod threeds;
 mod threeds_cards;
+mod threeds_production;
 mod threeds_results;
 mod tls;
 mod tls_client;
