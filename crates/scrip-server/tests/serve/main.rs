@@ -48,6 +48,7 @@ mod sweeps;
 mod threeds;
 mod threeds_cards;
 mod threeds_log;
+mod threeds_production;
 mod threeds_results;
 mod threeds_stop;
 mod tls;

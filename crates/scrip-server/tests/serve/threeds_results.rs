@@ -20,14 +20,15 @@ use crate::{
 
 const PATH: &str = "/3ds/sessions/6fa459ea-ee8a-4ca4-894e-db77e160355e/results/secret";
 
-struct Answer {
-    status: u16,
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     content_type: String,
-    body: Value,
+    pub(crate) body: Value,
 }
 
 /// Posts to the listener, showing what the client has to show; nothing when it is not let in.
-fn post(
+pub(crate) fn post(
     connected: &Connected,
     server: &Running,
     client: Arc<ClientConfig>,
@@ -49,7 +50,7 @@ fn post(
     connected.runtime.block_on(async { timeout(PATIENCE, asking).await.expect("in time") })
 }
 
-fn request(method: &str, path: &str, body: Vec<u8>) -> Request<Full<Bytes>> {
+pub(crate) fn request(method: &str, path: &str, body: Vec<u8>) -> Request<Full<Bytes>> {
     let request = Request::builder().method(method).uri(path).header("host", "results.example");
     request.body(Full::new(body.into())).unwrap()
 }
