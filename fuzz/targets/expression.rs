@@ -1,0 +1,23 @@
+//! Expressions of clients: parsed and evaluated, to a value or an error, within their bounds.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use scrip_expression::{Detokenization, Expression, Scope, Template};
+use serde_json::{Value, json};
+
+fuzz_target!(|text: &str| {
+    let data = json!({
+        "number": "4242424242424242", "expiration_month": 12, "name": "Ada Lovelace",
+        "list": [1, "two", {"three": 3}, null, true, 1.5e3], "empty": "",
+    });
+    let metadata = json!({"a": "b"});
+    if let Ok(expression) = Expression::parse(text) {
+        let _ = expression.evaluate(&Scope::new(&data, Some(&metadata)));
+    }
+    let value = Value::String(text.to_owned());
+    if let Ok(template) = Template::parse(&value) {
+        let _ = template.evaluate(&Scope::new(&data, Some(&metadata)));
+    }
+    let _ = Detokenization::parse(&value);
+});
