@@ -24,7 +24,7 @@ use crate::{
     world::{Engine, START, plain},
 };
 
-on_both_engines! {
+on_every_engine! {
     Reader;
     both_logs_are_merged_by_time
     filters_go_together
