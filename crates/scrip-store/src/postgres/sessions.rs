@@ -12,14 +12,17 @@ use tokio_postgres::Row;
 use crate::postgres::{
     answers::insert_answer,
     row::{column, optional_time, sealed, time},
-    statement::{Parameters, count, execute, query},
+    statement::{Parameters, count, execute, query, unavailable},
     transaction::Transaction,
 };
 
+/// Not where any tenant has the id. Two tenants that draw one at the same instant are not kept from it:
+/// ids have 122 random bits, and a key that is unique across tenants is what engines that spread
+/// tenants over machines do not have.
 const INSERT_SESSION: &str = "
 -- insert_session
 INSERT INTO sessions (tenant, id, created_by, created_at, ends_at, revision, body)
-VALUES ($1, $2, $3, $4, $5, $6, $7)";
+SELECT $1, $2, $3, $4, $5, $6, $7 WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE id = $2)";
 
 pub(super) async fn insert_session(
     transaction: &mut Transaction,
@@ -30,7 +33,7 @@ pub(super) async fn insert_session(
         return Err(StoreError::Corrupt("a session of another tenant"));
     }
     transaction.check_tenant()?;
-    transaction
+    let inserted = transaction
         .execute(
             INSERT_SESSION,
             &[
@@ -44,6 +47,9 @@ pub(super) async fn insert_session(
             ],
         )
         .await?;
+    if inserted == 0 {
+        return Err(unavailable("the id of a session is taken"));
+    }
     insert_with(transaction, write).await
 }
 
@@ -111,7 +117,7 @@ fn session(row: &Row) -> Result<SessionRecord, StoreError> {
 const UPDATE_SESSION: &str = "
 -- update_session
 UPDATE sessions SET ends_at = $3, revision = $4, body = $5
-WHERE tenant = $1 AND id = $2 AND revision = $4 - 1";
+WHERE tenant = $1 AND id = $2 AND revision = $6";
 
 pub(super) async fn update_session(
     transaction: &mut Transaction,
@@ -119,6 +125,7 @@ pub(super) async fn update_session(
 ) -> Result<Changed, StoreError> {
     let session = &write.session;
     transaction.check_tenant()?;
+    let before = session.revision.checked_sub(1);
     let changed = transaction
         .execute(
             UPDATE_SESSION,
@@ -128,6 +135,7 @@ pub(super) async fn update_session(
                 &session.ends_at.map(|it| it.unix_ms),
                 &session.revision,
                 &session.body.as_bytes(),
+                &before,
             ],
         )
         .await?;

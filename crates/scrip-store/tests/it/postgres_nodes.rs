@@ -24,7 +24,8 @@ const ROUNDS: usize = 8;
 async fn nodes() -> (Desk, [Arc<dyn Store>; 2]) {
     let desk = Desk::open(Engine::Postgres).await;
     let other = PostgresStore::open(desk.world.database().settings()).await.unwrap();
-    let nodes = [Arc::clone(&desk.world.vault.store), Arc::new(other) as Arc<dyn Store>];
+    let other: Arc<dyn Store> = Arc::new(other);
+    let nodes = [Arc::clone(&desk.world.vault.store), other];
     (desk, nodes)
 }
 

@@ -8,7 +8,7 @@ use std::{
     fmt::Write as _,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{ChildStdin, Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::{
         Mutex, OnceLock, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 const TEMPLATE: &str = "scrip_template";
 
-/// Ends when its input does, which the engine holds open as long as this process lives.
+/// Ends when its input does, which is when this process does.
 const SCRIPT: &str = r#"
 set -e
 umask 077
@@ -47,8 +47,8 @@ wait $server || true
 
 struct Server {
     folder: PathBuf,
-    /// Whose end is the server's.
-    _input: ChildStdin,
+    /// It ends when its input does, which is open as long as this is there.
+    _shell: Child,
     /// Names of databases that nobody needs any more.
     unneeded: Mutex<Vec<String>>,
     made: AtomicUsize,
@@ -98,9 +98,8 @@ fn server() -> &'static Server {
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
             let line = line.unwrap();
             if line == "ready" {
-                let input = child.stdin.take().unwrap();
                 let (unneeded, made, template) = Default::default();
-                return Server { folder, _input: input, unneeded, made, template };
+                return Server { folder, _shell: child, unneeded, made, template };
             }
             writeln!(said, "{line}").unwrap();
         }

@@ -174,7 +174,7 @@ fn cases() -> u32 {
 }
 
 fn play_on(engine: Engine) {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let config = ProptestConfig {
         cases: cases(),
         failure_persistence: None,
@@ -200,4 +200,9 @@ fn the_model_keeps_sessions_as_the_machine_says() {
 #[test]
 fn the_engine_keeps_sessions_as_the_machine_says() {
     play_on(Engine::Sqlite);
+}
+
+#[test]
+fn postgres_keeps_sessions_as_the_machine_says() {
+    play_on(Engine::Postgres);
 }
