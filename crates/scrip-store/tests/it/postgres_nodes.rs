@@ -3,16 +3,27 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    audit::chain::Log,
-    store::{Claimed, Deduplicate, Store, StoreError, TokenRecord},
+    audit::{
+        Operation,
+        chain::Log,
+        trail::{Access, Seen},
+    },
+    id::TokenIntentId,
+    store::{
+        Batched, Beside, Claimed, Deduplicate, Obstacle, Outcome, Store, StoreError, TokenRecord,
+        TokenWrite,
+    },
+    token_intent::{StoredTokenIntent, TokenIntentRecord},
+    token_type::TokenType,
 };
-use scrip_seal::Fingerprint;
+use scrip_seal::{Fingerprint, Sealed};
 use scrip_store::{PostgresStore, postgres::PostgresSettings};
 use tokio::task::JoinSet;
 use tokio_postgres::NoTls;
+use uuid::Uuid;
 
 use crate::{
-    desk::{Desk, InsertToken, Inserted, bare, inserted, record},
+    desk::{DAY, Desk, InsertToken, Inserted, bare, inserted, record},
     postgres_server::Database,
     world::Engine,
 };
@@ -112,6 +123,58 @@ async fn one_id_is_given_once() {
     let taken = outcomes.iter().filter(|it| matches!(it, Ok(Inserted::IdTaken))).count();
     assert_eq!((new, taken), (1, CLIENTS - 1));
     check_chain(&desk, Log::Audit).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_intent_becomes_one_token() {
+    let (desk, nodes) = nodes().await;
+    let intent = TokenIntentRecord {
+        id: TokenIntentId(Uuid::from_bytes([9; 16])),
+        token_type: TokenType::Token,
+        fingerprint: None,
+        created_by: desk.caller.application(),
+        created_at: desk.now(),
+        expires_at: desk.now().after(DAY),
+        body: Sealed::from_stored(b"body".to_vec()),
+    };
+    let audit = desk.audit(Operation::CreateTokenIntent);
+    let written = Beside { audit, entity: intent.id.to_string(), answer: None };
+    let stored = StoredTokenIntent { record: intent.clone(), cvc: None };
+    desk.store().insert_token_intent(desk.inquiry(), stored, written).await.unwrap();
+    let mut tasks = JoinSet::new();
+    for at in 0..CLIENTS {
+        let token = TokenRecord { fingerprint: None, ..record(&format!("id-{at}")) };
+        let (inquiry, mut batch) = desk.sent(desk.insertion(bare(token), Deduplicate::No));
+        let TokenWrite::Insert(insert) = &mut batch.writes[0] else { panic!("it is an insert") };
+        insert.intent = Some(intent.id);
+        let node = Arc::clone(&nodes[at % 2]);
+        tasks.spawn(async move { node.write_tokens(inquiry, batch).await.unwrap() });
+    }
+    let outcomes = tasks.join_all().await;
+    let gone = Batched::Refused(vec![(0, Obstacle::IntentGone)]);
+    let new = outcomes.iter().filter(|it| **it == Batched::Written(vec![Outcome::New])).count();
+    let late = outcomes.iter().filter(|it| **it == gone).count();
+    assert_eq!((new, late), (1, CLIENTS - 1));
+    let [tokens, ..] = desk.counts().await;
+    assert_eq!(tokens, 1);
+    check_chain(&desk, Log::Audit).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reads_on_all_nodes_are_one_chain() {
+    let (desk, nodes) = nodes().await;
+    let tenant = desk.caller.tenant().id;
+    let mut tasks = JoinSet::new();
+    for at in 0..CLIENTS * ROUNDS {
+        let seen = vec![Seen::new(format!("id-{at}"), "read")];
+        let access = Access { tenant, audit: desk.audit(Operation::GetToken), seen };
+        let node = Arc::clone(&nodes[at % 2]);
+        tasks.spawn(async move { node.record_access(access).await.unwrap() });
+    }
+    tasks.join_all().await;
+    let records = desk.store().list_records((Log::Access, tenant), 0, 100_000).await.unwrap();
+    assert_eq!(records.len(), CLIENTS * ROUNDS);
+    check_chain(&desk, Log::Access).await;
 }
 
 /// A node that hangs inside a transaction keeps the tenant; when it is gone, so is what it held.
