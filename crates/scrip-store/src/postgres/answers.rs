@@ -33,7 +33,7 @@ WITH answered AS (
     FROM answered
     CROSS JOIN unnest($5::bigint[], $6::bigint[], $7::bytea[]) AS it (at, token, sealed)
 )
-SELECT 1 FROM answered";
+    SELECT 1 FROM answered";
 
 const REPLACE_FORGOTTEN: &str = "
 -- replace_forgotten

@@ -131,7 +131,7 @@ WHERE tenant = $1 AND log = $2 AND n < 9223372036854775807
     AND NOT EXISTS (SELECT 1 FROM records WHERE tenant = $1 AND log = $2 AND n = it.n + 1)
 ORDER BY n DESC LIMIT 1)
 UNION ALL
-SELECT n, link FROM checkpoints
+    SELECT n, link FROM checkpoints
 WHERE tenant = $1 AND log = $2 AND n < 9223372036854775807
 ORDER BY n DESC LIMIT 1";
 
@@ -147,7 +147,7 @@ const INSERT_RECORDS: &str = "
 -- insert_records
 INSERT INTO records (tenant, log, n, at, actor_kind, actor, operation, entity, outcome, trace,
     address, link)
-SELECT $1, $2, * FROM unnest($3::bigint[], $4::bigint[], $5::text[], $6::uuid[], $7::text[],
+    SELECT $1, $2, * FROM unnest($3::bigint[], $4::bigint[], $5::text[], $6::uuid[], $7::text[],
     $8::text[], $9::text[], $10::text[], $11::text[], $12::bytea[])";
 
 const PUT_HEAD: &str = "

@@ -22,7 +22,7 @@ pub(super) fn entries(record: &TokenRecord) -> (Vec<Vec<u8>>, Vec<&str>) {
 const FILE: &str = "
 -- file
 INSERT INTO filed (tenant, facet, container, created_at, token)
-SELECT $1, it.facet, it.container, $4, $5
+    SELECT $1, it.facet, it.container, $4, $5
 FROM unnest($2::bytea[], $3::text[]) AS it (facet, container)";
 
 const UNFILE: &str = "

@@ -27,8 +27,8 @@ WITH made AS (
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
     RETURNING id
 )
-INSERT INTO intent_cvcs (tenant, intent, expires_at, sealed)
-SELECT $1, id, $9::bigint, $10::bytea FROM made WHERE $9::bigint IS NOT NULL";
+    INSERT INTO intent_cvcs (tenant, intent, expires_at, sealed)
+    SELECT $1, id, $9::bigint, $10::bytea FROM made WHERE $9::bigint IS NOT NULL";
 
 pub(super) async fn insert_token_intent(
     transaction: &mut Transaction,

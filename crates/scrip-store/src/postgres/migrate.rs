@@ -12,7 +12,7 @@ const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001.sql")];
 
 const STATE: &str = "
 CREATE TABLE IF NOT EXISTS schema_state (one INTEGER PRIMARY KEY CHECK (one = 1), version BIGINT NOT NULL);
-INSERT INTO schema_state (one, version) VALUES (1, 0) ON CONFLICT (one) DO NOTHING;";
+    INSERT INTO schema_state (one, version) VALUES (1, 0) ON CONFLICT (one) DO NOTHING;";
 
 /// How often two that create the same table at once may get into each other's way.
 const ATTEMPTS: usize = 8;

@@ -22,7 +22,7 @@ use crate::postgres::{
 const INSERT_SESSION: &str = "
 -- insert_session
 INSERT INTO sessions (tenant, id, created_by, created_at, ends_at, revision, body)
-SELECT $1, $2, $3, $4, $5, $6, $7 WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE id = $2)";
+    SELECT $1, $2, $3, $4, $5, $6, $7 WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE id = $2)";
 
 pub(super) async fn insert_session(
     transaction: &mut Transaction,

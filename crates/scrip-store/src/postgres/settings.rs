@@ -1,13 +1,8 @@
 //! How PostgreSQL is reached: an address, what to trust, and how many connections.
 
-use std::{fmt, str::FromStr, sync::Arc, time::Duration};
+use std::{fmt, str::FromStr, time::Duration};
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
-use rustls::{
-    ClientConfig, RootCertStore,
-    crypto::aws_lc_rs::default_provider,
-    pki_types::{CertificateDer, pem::PemObject},
-};
 use scrip_core::store::StoreError;
 use tokio_postgres::{
     Config, NoTls,
@@ -30,8 +25,8 @@ const CONNECTIONS: usize = 32;
 pub struct PostgresSettings {
     config: Config,
     connections: usize,
-    /// Certificates to trust, as PEM. Without any, nothing is encrypted.
-    roots: Option<String>,
+    /// Without it, nothing is encrypted.
+    tls: Option<MakeRustlsConnect>,
 }
 
 /// What an address lacks. Never its text, which has a password.
@@ -65,14 +60,14 @@ impl PostgresSettings {
         // Of several hosts, the one that takes writes.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         config.ssl_mode(SslMode::Disable);
-        Ok(Self { config, connections: CONNECTIONS, roots: None })
+        Ok(Self { config, connections: CONNECTIONS, tls: None })
     }
 
-    /// Only over TLS, to a server whose certificate one of these vouches for.
+    /// Never without TLS. Whom to trust is said by whoever makes this.
     #[must_use]
-    pub fn trusting(mut self, roots_pem: String) -> Self {
+    pub fn over_tls(mut self, tls: MakeRustlsConnect) -> Self {
         self.config.ssl_mode(SslMode::Require);
-        self.roots = Some(roots_pem);
+        self.tls = Some(tls);
         self
     }
 
@@ -84,9 +79,9 @@ impl PostgresSettings {
 
     pub(super) fn pool(self) -> Result<Pool, StoreError> {
         let settings = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = match &self.roots {
+        let manager = match self.tls {
             None => Manager::from_config(self.config, NoTls, settings),
-            Some(roots) => Manager::from_config(self.config, tls(roots)?, settings),
+            Some(tls) => Manager::from_config(self.config, tls, settings),
         };
         Pool::builder(manager)
             .max_size(self.connections)
@@ -97,23 +92,6 @@ impl PostgresSettings {
             .build()
             .map_err(|_| unavailable("the pool of connections cannot be made"))
     }
-}
-
-fn tls(roots_pem: &str) -> Result<MakeRustlsConnect, StoreError> {
-    let unusable = || unavailable("the certificates to trust for PostgreSQL cannot be used");
-    let mut roots = RootCertStore::empty();
-    for root in CertificateDer::pem_slice_iter(roots_pem.as_bytes()) {
-        roots.add(root.map_err(|_| unusable())?).map_err(|_| unusable())?;
-    }
-    if roots.is_empty() {
-        return Err(unusable());
-    }
-    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|_| unusable())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(MakeRustlsConnect::new(config))
 }
 
 /// One of the pool's, once there is one.

@@ -18,7 +18,7 @@ macro_rules! count_records {
     ($log:literal) => {
         concat!(
             "-- count_records
-SELECT least(greatest(coalesce(sum(it.n::numeric - coalesce(pruned.n, 0)), 0), 0),
+    SELECT least(greatest(coalesce(sum(it.n::numeric - coalesce(pruned.n, 0)), 0), 0),
     9223372036854775807)::bigint
 FROM heads AS it LEFT JOIN checkpoints AS pruned USING (tenant, log) WHERE log = '",
             $log,

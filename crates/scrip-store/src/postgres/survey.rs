@@ -175,7 +175,7 @@ WITH RECURSIVE it (container, n) AS (
         ORDER BY filed.container DESC LIMIT 1), it.n + 1
     FROM it WHERE it.container IS NOT NULL AND it.n <= $5
 )
-SELECT container FROM it WHERE container IS NOT NULL";
+    SELECT container FROM it WHERE container IS NOT NULL";
 
 async fn list_containers(
     client: &impl GenericClient,

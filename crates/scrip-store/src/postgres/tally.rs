@@ -32,7 +32,7 @@ struct Sum {
 const PUT_TYPES: &str = "
 -- put_usage_types
 INSERT INTO usage_types (tenant, type, count, last_created_at)
-SELECT $1, * FROM unnest($2::text[], $3::bigint[], $4::bigint[])
+    SELECT $1, * FROM unnest($2::text[], $3::bigint[], $4::bigint[])
 ON CONFLICT (tenant, type) DO UPDATE SET count = usage_types.count + excluded.count,
     last_created_at = greatest(usage_types.last_created_at, excluded.last_created_at)";
 
@@ -45,7 +45,7 @@ WHERE it.tenant = $1 AND it.type = gone.type";
 const PUT_MONTHS: &str = "
 -- put_usage_months
 INSERT INTO usage_months (tenant, month, created)
-SELECT $1, * FROM unnest($2::bigint[], $3::bigint[])
+    SELECT $1, * FROM unnest($2::bigint[], $3::bigint[])
 ON CONFLICT (tenant, month) DO UPDATE SET created = usage_months.created + excluded.created";
 
 impl Tally {

@@ -135,7 +135,7 @@ WITH made AS (
     SELECT $1, it.facet, it.container, $8, made.number
     FROM made CROSS JOIN unnest($15::bytea[], $16::text[]) AS it (facet, container)
 )
-SELECT number FROM made";
+    SELECT number FROM made";
 
 /// Nothing when a live token has the id. One that has expired gives it up.
 pub(super) async fn insert_row(

@@ -55,8 +55,8 @@ WITH used AS (
     ON CONFLICT (tenant, month, token) DO NOTHING
     RETURNING month
 )
-INSERT INTO active_months (tenant, month, active)
-SELECT $1, month, count(*) FROM used GROUP BY month
+    INSERT INTO active_months (tenant, month, active)
+    SELECT $1, month, count(*) FROM used GROUP BY month
 ON CONFLICT (tenant, month) DO UPDATE SET active = active_months.active + excluded.active";
 
 /// Only ever by whoever writes to the access log.

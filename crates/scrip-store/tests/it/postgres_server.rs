@@ -103,7 +103,8 @@ fn server() -> &'static Server {
             }
             writeln!(said, "{line}").unwrap();
         }
-        panic!("PostgreSQL does not start: {said}")
+        let status = child.wait().unwrap();
+        panic!("PostgreSQL does not start ({status}): {said}")
     })
 }
 
