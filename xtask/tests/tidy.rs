@@ -30,7 +30,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("scrip-server", &["axum", "hyper", "hyper-util", "tower", "rustls", "tokio-rustls"]),
     ("scrip-server", &["clap", "clap_complete", "csv", "indicatif", "toml", "nix"]),
     ("scrip-server", &["ipnet", "redis"]),
-    ("scrip-store", &["rusqlite"]),
+    ("scrip-store", &["rusqlite", "tokio-postgres", "deadpool-postgres"]),
     ("scrip-seal", &["aws-lc-rs"]),
 ];
 

@@ -1,10 +1,14 @@
 //! Storage engines. None of them sees plaintext; all of them pass one conformance suite.
 
 mod claims;
+mod facets;
 pub mod memory;
+pub mod postgres;
 pub mod sqlite;
+mod uses;
 
 pub use crate::{
     memory::MemoryStore,
+    postgres::PostgresStore,
     sqlite::{Pages, SqliteStore},
 };

@@ -40,6 +40,7 @@ use crate::{
         access::AccessLog, checkpoint::Checkpointer, readers::Readers, transaction::Transaction,
         writer::Writer,
     },
+    uses::Uses,
 };
 use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord},
@@ -127,7 +128,7 @@ fn put_anyway(put: rusqlite::Result<usize>, tell: impl FnOnce()) -> Result<(), S
 impl Store for SqliteStore {
     fn write_tokens(&self, inquiry: Inquiry, batch: TokenBatch) -> StoreFuture<'_, Batched> {
         let tenant = inquiry.tenant().id;
-        let uses = batch::Uses::of(&batch);
+        let uses = Uses::of(&batch);
         let work = move |it: Within<'_, '_>| batch::write_tokens(it, tenant, batch);
         let written = self.writer.write_if(work, |it| matches!(it, Batched::Written(_)));
         Box::pin(async move {

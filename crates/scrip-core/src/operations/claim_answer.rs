@@ -8,7 +8,7 @@ use crate::{
     audit::{EntityType, Operation, trail::Seen},
     caller::Caller,
     error::{Error, FieldError},
-    store::{AskedAnswer, Claim, Claimed, StoredAnswer},
+    store::{AskedAnswer, Claim, Claimed, IN_FLIGHT, StoredAnswer},
 };
 
 /// How long an answer is remembered.
@@ -51,9 +51,7 @@ pub async fn claim_answer(
             vault.record_seen(caller, operation, seen).await?;
             Ok(Turn::Replay(replay))
         }
-        Claimed::InFlight => Err(Error::Conflict {
-            reason: "the first request with this idempotency key is still being processed",
-        }),
+        Claimed::InFlight => Err(Error::Conflict { reason: IN_FLIGHT }),
     }
 }
 

@@ -30,7 +30,7 @@ impl State {
         let same = |it: &Answer| it.record.digest == record.digest;
         self.answers.retain(|it| !same(it) || it.record.created_at > forgotten);
         if self.answers.iter().any(same) {
-            return Err(StoreError::Corrupt("a request was answered twice"));
+            return Err(StoreError::Answered);
         }
         let shown = record.parts.iter().map(|it| tokens.get(it.at).cloned());
         let shown: Option<Vec<_>> = shown.collect();

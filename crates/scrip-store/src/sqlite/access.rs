@@ -153,6 +153,7 @@ impl Drop for Group {
 fn again(error: &StoreError) -> StoreError {
     match error {
         StoreError::Busy => StoreError::Busy,
+        StoreError::Answered => StoreError::Answered,
         StoreError::Unavailable(cause) => StoreError::Unavailable(cause.to_string().into()),
         StoreError::Corrupt(what) => StoreError::Corrupt(what),
     }

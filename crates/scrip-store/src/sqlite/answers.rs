@@ -52,7 +52,7 @@ pub(super) fn insert_answer(
             let forgotten = answer.created_at.unix_ms.saturating_sub(DAY_MS);
             if execute(connection, REPLACE_FORGOTTEN, (answer.digest, forgotten))? == 0 {
                 // Two effects under one key: this one is taken back with its savepoint.
-                return Err(StoreError::Corrupt("a request was answered twice"));
+                return Err(StoreError::Answered);
             }
             insert().map_err(fault)?
         }

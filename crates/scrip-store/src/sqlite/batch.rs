@@ -1,13 +1,12 @@
 //! Writes of tokens, all or none: the work of one savepoint.
 
 use scrip_core::{
-    audit::{AuditRecord, trail::active},
-    id::{TenantId, TokenId, TokenIntentId},
+    audit::AuditRecord,
+    id::{TenantId, TokenIntentId},
     store::{
         Batched, Changed, Deduplicate, InsertToken, Obstacle, Outcome, StoreError, StoredToken,
         TokenBatch, TokenWrite, UpdateToken,
     },
-    time::{Month, Timestamp},
 };
 
 use crate::sqlite::{
@@ -23,36 +22,6 @@ use crate::sqlite::{
 
 /// What one write did, and to which row.
 type Attempt = Result<(Outcome, i64), Obstacle>;
-
-/// When the tokens of a batch were made, and when it uses them: what is older than this month is
-/// active in it.
-pub(super) struct Uses(Vec<(TokenId, Timestamp, Timestamp)>);
-
-impl Uses {
-    pub(super) fn of(batch: &TokenBatch) -> Self {
-        let of = |it: &TokenWrite| {
-            let (record, audit) = match it {
-                TokenWrite::Insert(it) => (&it.token.record, &it.audit),
-                TokenWrite::Update(it) => (&it.token, &it.audit),
-            };
-            (record.id.clone(), record.created_at, audit.at)
-        };
-        Self(batch.writes.iter().map(of).collect())
-    }
-
-    /// By what became of it: another token may have taken the place of one.
-    pub(super) fn active(self, batched: &Batched) -> Vec<(Month, TokenId)> {
-        let Batched::Written(outcomes) = batched else { return Vec::new() };
-        let used = self.0.into_iter().zip(outcomes);
-        let used = used.filter_map(|((id, created_at, at), outcome)| match outcome {
-            Outcome::New | Outcome::Updated => Some((active(created_at, at)?, id)),
-            Outcome::Existing(it) => {
-                Some((active(it.record.created_at, at)?, it.record.id.clone()))
-            }
-        });
-        used.collect()
-    }
-}
 
 /// A batch that is refused has still been tried to its end, so that all that stands in its way is
 /// told at once. Whoever calls takes back what it did.

@@ -101,7 +101,9 @@ impl OpenChain {
             // A new chain; or somebody took its head away.
             Ok(None) if !has_records(connection, tenant)? => None,
             Ok(_) | Err(StoreError::Corrupt(_)) => Some(lost_head(connection, tenant)?),
-            Err(error @ (StoreError::Busy | StoreError::Unavailable(_))) => return Err(error),
+            Err(error @ (StoreError::Busy | StoreError::Answered | StoreError::Unavailable(_))) => {
+                return Err(error);
+            }
         };
         let (tip, signer) = (Tip::of(before.as_ref()), audit.head_signer());
         Ok(Self { log, before, tip, signer })

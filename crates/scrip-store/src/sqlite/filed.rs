@@ -7,21 +7,7 @@ use scrip_core::{
     store::{StoreError, TokenRecord},
 };
 
-use crate::sqlite::tokens::execute;
-
-/// A letter that keeps the facets apart, and what is looked for. Half a fingerprint is enough to
-/// find it by: the token's row has it whole.
-pub(super) fn facet_bytes(facet: &Facet) -> Vec<u8> {
-    let (letter, bytes) = match facet {
-        Facet::Type(token_type) => (b't', token_type.as_str().as_bytes()),
-        Facet::Fingerprint(fingerprint) => (b'f', fingerprint.0.split_at(16).0),
-        Facet::Index(digest) => (b'i', digest.0.as_slice()),
-    };
-    let mut facet = Vec::with_capacity(bytes.len().saturating_add(1));
-    facet.push(letter);
-    facet.extend_from_slice(bytes);
-    facet
-}
+use crate::{facets::facet_bytes, sqlite::tokens::execute};
 
 const FILE: &str = "
 -- file

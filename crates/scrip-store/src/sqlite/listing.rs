@@ -7,10 +7,12 @@ use scrip_core::{
     listing::{Facet, ListTokens, Listing, Position, STRETCH_BYTES_MAX, Span},
     store::{StoreError, StoredToken},
     time::Timestamp,
-    token_type::TokenType,
 };
 
-use crate::sqlite::{fault, filed::facet_bytes, row::token_columns, tokens};
+use crate::{
+    facets::{facet_bytes, facets},
+    sqlite::{fault, row::token_columns, tokens},
+};
 
 /// Statements inside see the database as the first of them does.
 pub(super) fn at_one_instant<T>(
@@ -57,12 +59,6 @@ pub(super) fn list_tokens(
         }
         Ok(listing)
     })
-}
-
-/// The facets to look under. Every token has one type, so all of them together are all tokens.
-pub(super) fn facets(facet: Option<Facet>) -> Vec<Facet> {
-    let every = || TokenType::ALL.iter().copied().map(Facet::Type).collect();
-    facet.map_or_else(every, |it| vec![it])
 }
 
 /// Row values of three are one bound of the index, so this is one seek and a walk.

@@ -67,7 +67,9 @@ pub(super) fn change_policy(
         Ok(Some(records)) => records,
         Ok(None) => return Ok(Err(Error::NotFound)),
         Err(StoreError::Corrupt(what)) => return Ok(Err(Error::Unavailable(what.into()))),
-        Err(error @ (StoreError::Busy | StoreError::Unavailable(_))) => return Err(error),
+        Err(error @ (StoreError::Busy | StoreError::Answered | StoreError::Unavailable(_))) => {
+            return Err(error);
+        }
     };
     let PolicyEdit { writes, seal, written } = match decide(records) {
         Ok(edit) => edit,
@@ -243,7 +245,9 @@ pub(super) fn delete_tenant(
             Ok(Some(records)) => deletion.check(&records),
             Ok(None) => return Ok(Ok(Changed::Stale)),
             Err(StoreError::Corrupt(what)) => Err(Error::Unavailable(what.into())),
-            Err(error @ (StoreError::Busy | StoreError::Unavailable(_))) => return Err(error),
+            Err(error @ (StoreError::Busy | StoreError::Answered | StoreError::Unavailable(_))) => {
+                return Err(error);
+            }
         };
         if let Err(error) = checked {
             return Ok(Err(error));

@@ -14,11 +14,9 @@ use scrip_core::{
 };
 use scrip_seal::IndexDigest;
 
-use crate::sqlite::{
-    fault,
-    filed::facet_bytes,
-    listing::{at_one_instant, facets},
-    row::indexes,
+use crate::{
+    facets::{facet_bytes, facets},
+    sqlite::{fault, listing::at_one_instant, row::indexes},
 };
 
 pub(super) fn survey_tokens(

@@ -62,7 +62,9 @@ pub(super) fn sweep_tokens(
             Ok(Some((_, token))) => remove(transaction, tenant, *seq, &token.record)?,
             // Whoever altered a row must not keep it here, nor those behind it.
             Ok(None) | Err(StoreError::Corrupt(_)) => remove_row(transaction, *seq)?,
-            Err(error @ (StoreError::Busy | StoreError::Unavailable(_))) => return Err(error),
+            Err(error @ (StoreError::Busy | StoreError::Answered | StoreError::Unavailable(_))) => {
+                return Err(error);
+            }
         }
         insert_audit(transaction, tenant, audit, &String::from_utf8_lossy(id), "expired")
     })

@@ -12,13 +12,16 @@ use scrip_core::{
     token_type::TokenType,
 };
 
-use crate::sqlite::{
-    audit::insert_audit,
-    fault,
-    filed::{facet_bytes, unfile},
-    row::{index_bytes, stored_token, token_columns, uuid},
-    sweep::expire,
-    transaction::Transaction,
+use crate::{
+    facets::facet_bytes,
+    sqlite::{
+        audit::insert_audit,
+        fault,
+        filed::unfile,
+        row::{index_bytes, stored_token, token_columns, uuid},
+        sweep::expire,
+        transaction::Transaction,
+    },
 };
 
 const FIND_TOKEN: &str = concat!(

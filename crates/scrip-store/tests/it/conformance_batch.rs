@@ -21,7 +21,7 @@ use crate::{
     world::{containers, token_id},
 };
 
-on_both_engines! {
+on_every_engine! {
     Desk;
     all_of_them_are_written
     an_empty_batch_can_be_answered

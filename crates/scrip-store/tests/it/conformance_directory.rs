@@ -26,7 +26,7 @@ use uuid::Uuid;
 
 use crate::world::{TOKENS, World, plain, ruled};
 
-on_both_engines! {
+on_every_engine! {
     World;
     the_directory_comes_back_whole
     there_is_one_key_of_each_kind

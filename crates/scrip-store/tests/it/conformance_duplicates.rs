@@ -13,7 +13,7 @@ use crate::{
     world::{START, containers},
 };
 
-on_both_engines! {
+on_every_engine! {
     Desk;
     what_is_a_duplicate
     the_oldest_live_one_is_found

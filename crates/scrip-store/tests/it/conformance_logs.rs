@@ -28,7 +28,7 @@ use crate::{
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-on_both_engines! {
+on_every_engine! {
     World;
     a_life_is_recorded_in_order
     what_one_call_saw_is_one_stretch

@@ -20,7 +20,7 @@ use crate::{
     world::{Engine, START},
 };
 
-on_both_engines! {
+on_every_engine! {
     Desk;
     what_is_inserted_is_found_by_its_tenant_and_by_whoever_notifies
     an_id_is_given_once_for_all_tenants

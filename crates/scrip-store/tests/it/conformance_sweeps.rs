@@ -9,7 +9,7 @@ use crate::{
     world::START,
 };
 
-on_both_engines! {
+on_every_engine! {
     Desk;
     expired_tokens_go_and_leave_a_record_each
     a_token_goes_no_instant_early

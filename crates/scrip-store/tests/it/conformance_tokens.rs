@@ -9,7 +9,7 @@ use crate::{
     world::{START, containers},
 };
 
-on_both_engines! {
+on_every_engine! {
     Desk;
     what_is_inserted_is_found
     an_update_replaces_the_record

@@ -27,7 +27,7 @@ use crate::{
     world::{Engine, START},
 };
 
-on_both_engines! {
+on_every_engine! {
     Desk;
     tokens_are_counted_by_type
     a_month_counts_what_is_made_and_what_is_used_once

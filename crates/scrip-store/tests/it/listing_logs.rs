@@ -24,7 +24,7 @@ use crate::{
     world::{Engine, START, plain},
 };
 
-on_both_engines! {
+on_every_engine! {
     Reader;
     both_logs_are_merged_by_time
     filters_go_together
@@ -349,7 +349,7 @@ async fn every_record_once(engine: Engine, drawn: &[Drawn], filter: RecordFilter
 
 #[test]
 fn any_list_shows_every_record_once() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let config = ProptestConfig { cases: 24, failure_persistence: None, ..Default::default() };
     let entity = prop_oneof![2 => Just(None), 1 => (0..4_u8).prop_map(|it| Some(it.to_string()))];
     let times = (proptest::option::of(0..6000_u32), proptest::option::of(0..6000_u32));
@@ -357,7 +357,7 @@ fn any_list_shows_every_record_once() {
     let outcome = TestRunner::new(config).run(&strategy, |(drawn, entity, (from, to), size)| {
         let (from, to) = (from.map(later), to.map(later));
         let filter = RecordFilter { entity, from, to, ..RecordFilter::default() };
-        for engine in [Engine::Memory, Engine::Sqlite] {
+        for engine in [Engine::Memory, Engine::Sqlite, Engine::Postgres] {
             runtime.block_on(every_record_once(engine, &drawn, filter.clone(), size));
         }
         Ok(())

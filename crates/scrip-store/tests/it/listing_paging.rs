@@ -148,32 +148,32 @@ struct Walk {
     seen: Vec<String>,
 }
 
-async fn compare(steps: Vec<Step>) {
+async fn compare(engine: Engine, steps: Vec<Step>) {
     let mut model = Side::open(Engine::Memory).await;
-    let mut sqlite = Side::open(Engine::Sqlite).await;
+    let mut tried = Side::open(engine).await;
     let mut walks: Vec<Walk> = (0..WALKS).map(|_| Walk::default()).collect();
     // Every walk ends before the test does.
     let rest = (0..WALKS).flat_map(|walk| vec![Step::Turn { walk, size: 3 }; steps.len()]);
     for (at, step) in steps.iter().cloned().chain(rest).enumerate() {
         if let Step::Turn { walk, .. } = &step
-            && sqlite.starts[*walk].is_none()
+            && tried.starts[*walk].is_none()
         {
             walks[*walk] = Walk::default();
-            walks[*walk].unmoved = whole(&sqlite, *walk).await.into_iter().collect();
+            walks[*walk].unmoved = whole(&tried, *walk).await.into_iter().collect();
         }
         if let Step::Delete(which) | Step::Move { which, .. } = &step
-            && let Some(id) = pick(&mut sqlite.ids.clone(), *which)
+            && let Some(id) = pick(&mut tried.ids.clone(), *which)
         {
             for walk in &mut walks {
                 walk.unmoved.remove(&id);
             }
         }
-        let (expected, actual) = (model.take(at, &step).await, sqlite.take(at, &step).await);
+        let (expected, actual) = (model.take(at, &step).await, tried.take(at, &step).await);
         assert_eq!(actual, expected, "step {at}: {step:?}");
         if let Step::Turn { walk: which, .. } = &step {
             let walk = &mut walks[*which];
             walk.seen.extend(actual);
-            if sqlite.starts[*which].is_none() {
+            if tried.starts[*which].is_none() {
                 for id in &walk.unmoved {
                     let times = walk.seen.iter().filter(|it| *it == id).count();
                     assert_eq!(times, 1, "walk {which} saw {id} {times} times");
@@ -197,10 +197,21 @@ fn cases() -> u32 {
 
 #[test]
 fn pages_agree_with_the_model_and_miss_nothing() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let config = ProptestConfig { cases: cases(), failure_persistence: None, ..Default::default() };
+    agree(Engine::Sqlite);
+}
+
+#[test]
+fn pages_of_postgres_agree_with_the_model_and_miss_nothing() {
+    agree(Engine::Postgres);
+}
+
+fn agree(engine: Engine) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    // A database for each, which takes longer than all that is done in it.
+    let cases = if matches!(engine, Engine::Postgres) { cases() / 4 } else { cases() };
+    let config = ProptestConfig { cases, failure_persistence: None, ..Default::default() };
     let outcome = TestRunner::new(config).run(&vec(step(), 60), |steps| {
-        runtime.block_on(compare(steps));
+        runtime.block_on(compare(engine, steps));
         Ok(())
     });
     outcome.unwrap();
@@ -209,7 +220,16 @@ fn pages_agree_with_the_model_and_miss_nothing() {
 /// The same with writers that do not wait for the pager.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn paging_beside_writers_sees_what_stays_once() {
-    let mut side = Side::open(Engine::Sqlite).await;
+    page_beside_writers(Engine::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn paging_postgres_beside_writers_sees_what_stays_once() {
+    page_beside_writers(Engine::Postgres).await;
+}
+
+async fn page_beside_writers(engine: Engine) {
+    let mut side = Side::open(engine).await;
     for at in 0..200 {
         let place = at % 4;
         side.take(at, &Step::Insert { containers: place, colour: 1 }).await;

@@ -87,7 +87,7 @@ fn metadata(name: &str, value: &str) -> TokenFilter {
     TokenFilter::Metadata { name: name.to_owned(), value: value.to_owned() }
 }
 
-on_both_engines! {
+on_every_engine! {
     Scene;
     the_order_is_by_container_then_creation
     a_container_must_be_ones_own

@@ -1,4 +1,5 @@
-//! Every engine keeps the same promises: one suite, run against the model and the embedded engine.
+//! Every engine keeps the same promises: one suite, run against the model, the embedded engine and
+//! PostgreSQL.
 
 #![expect(
     clippy::unwrap_used,
@@ -8,7 +9,7 @@
 )]
 
 /// Runs each of these functions on what was opened afresh, once on each engine.
-macro_rules! on_both_engines {
+macro_rules! on_every_engine {
     ($opened:ident; $($name:ident)*) => {
         mod memory {
             $(#[tokio::test]
@@ -22,6 +23,14 @@ macro_rules! on_both_engines {
             $(#[tokio::test]
             async fn $name() {
                 let opened = super::$opened::open(crate::world::Engine::Sqlite).await;
+                super::$name(opened).await;
+            })*
+        }
+
+        mod postgres {
+            $(#[tokio::test]
+            async fn $name() {
+                let opened = super::$opened::open(crate::world::Engine::Postgres).await;
                 super::$name(opened).await;
             })*
         }
@@ -55,6 +64,8 @@ mod policy_altered;
 mod policy_rows;
 mod policy_scene;
 mod policy_sessions;
+mod postgres_nodes;
+mod postgres_server;
 mod random;
 mod requests;
 mod sessions_altered;

@@ -8,7 +8,7 @@ use crate::{
     world::{TOKENS, World, plain, ruled},
 };
 
-on_both_engines! {
+on_every_engine! {
     World;
     no_id_holds_the_number
     no_update_makes_the_id_hold_the_number

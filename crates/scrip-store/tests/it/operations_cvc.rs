@@ -17,7 +17,7 @@ use crate::{
     world::{TOKENS, World, plain, ruled},
 };
 
-on_both_engines! {
+on_every_engine! {
     World;
     it_is_shown_until_the_instant_its_time_ends
     another_process_cannot_open_it

@@ -17,7 +17,7 @@ use crate::{
     world::{TOKENS, World, containers, plain, ruled},
 };
 
-on_both_engines! {
+on_every_engine! {
     World;
     the_request_goes_before_the_tenant
     an_existing_token_is_updated_by_who_may

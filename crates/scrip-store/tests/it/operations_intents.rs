@@ -73,7 +73,7 @@ impl Scene {
     }
 }
 
-on_both_engines! {
+on_every_engine! {
     Scene;
     an_intent_ends_once
     an_intent_ends_on_the_instant

@@ -27,7 +27,7 @@ use crate::{
     world::{TOKENS, World, plain, ruled},
 };
 
-on_both_engines! {
+on_every_engine! {
     World;
     a_replay_equals_the_first_answer_without_the_code
     a_replay_shows_no_more_than_then_nor_than_now

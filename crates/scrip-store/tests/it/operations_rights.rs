@@ -14,7 +14,7 @@ use crate::{
     world::{TOKENS, World, containers, plain, ruled, token_id},
 };
 
-on_both_engines! {
+on_every_engine! {
     World;
     the_rule_decides_how_much_is_shown
     a_token_does_not_move_to_where_more_of_it_is_seen

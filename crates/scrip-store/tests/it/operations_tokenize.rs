@@ -24,7 +24,7 @@ use crate::{
     world::{TOKENS, World, ruled},
 };
 
-on_both_engines! {
+on_every_engine! {
     World;
     all_of_them_or_none
     duplicates_are_read_or_updated_in_the_same_effect

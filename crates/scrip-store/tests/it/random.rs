@@ -348,16 +348,16 @@ impl Side {
     }
 }
 
-async fn compare(steps: Vec<Step>) {
+async fn compare(engine: Engine, steps: Vec<Step>) {
     let side = async |engine| Side { desk: Desk::open(engine).await, turned: false };
-    let (mut model, mut sqlite) = (side(Engine::Memory).await, side(Engine::Sqlite).await);
+    let (mut model, mut tried) = (side(Engine::Memory).await, side(engine).await);
     for (at, step) in steps.iter().enumerate() {
         let (expected, actual);
         (model, expected) = model.take(step).await;
-        (sqlite, actual) = sqlite.take(step).await;
+        (tried, actual) = tried.take(step).await;
         assert_eq!(actual, expected, "step {at}: {step:?}");
     }
-    assert_eq!(sqlite.all().await, model.all().await, "at the end");
+    assert_eq!(tried.all().await, model.all().await, "at the end");
     assert_eq!(model.desk.find("absent").await, None);
 }
 
@@ -369,10 +369,21 @@ fn cases() -> u32 {
 
 #[test]
 fn the_engine_agrees_with_the_model() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let config = ProptestConfig { cases: cases(), failure_persistence: None, ..Default::default() };
+    agree(Engine::Sqlite);
+}
+
+#[test]
+fn postgres_agrees_with_the_model() {
+    agree(Engine::Postgres);
+}
+
+fn agree(engine: Engine) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    // A database for each, which takes longer than all that is done in it.
+    let cases = if matches!(engine, Engine::Postgres) { cases() / 4 } else { cases() };
+    let config = ProptestConfig { cases, failure_persistence: None, ..Default::default() };
     let outcome = TestRunner::new(config).run(&vec(step(), 40), |steps| {
-        runtime.block_on(compare(steps));
+        runtime.block_on(compare(engine, steps));
         Ok(())
     });
     outcome.unwrap();

@@ -68,7 +68,7 @@ async fn work_that_fails_takes_nothing_with_it() {
         };
         let new = of(|it| matches!(it, Ok(Inserted::New)));
         let taken = of(|it| matches!(it, Ok(Inserted::IdTaken)));
-        let failed = of(|it| matches!(it, Err(StoreError::Corrupt(_))));
+        let failed = of(|it| matches!(it, Err(StoreError::Answered)));
         (new, taken, failed)
     };
     assert_eq!(kinds(0..100), (100, 0, 0));

@@ -29,8 +29,10 @@ use scrip_core::{
     time::{Clock, Timestamp},
 };
 use scrip_seal::{EpochKeys, RootKey, fill_random};
-use scrip_store::{MemoryStore, SqliteStore};
+use scrip_store::{MemoryStore, PostgresStore, SqliteStore};
 use tempfile::TempDir;
+
+use crate::postgres_server::Database;
 
 /// When every test begins.
 pub(crate) const START: Timestamp = Timestamp { unix_ms: 1_800_000_000_000 };
@@ -62,6 +64,7 @@ impl Clock for StoppedClock {
 pub(crate) enum Engine {
     Memory,
     Sqlite,
+    Postgres,
 }
 
 /// The store goes before the folder that its file is in.
@@ -70,24 +73,35 @@ pub(crate) struct World {
     pub(crate) clock: Arc<StoppedClock>,
     root: RootKey,
     folder: TempDir,
+    database: Option<Database>,
 }
 
 impl World {
     pub(crate) async fn open(engine: Engine) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let mut database = None;
         let store: Arc<dyn Store> = match engine {
+            Engine::Postgres => {
+                let made = database.insert(Database::create().await);
+                Arc::new(PostgresStore::open(made.settings()).await.unwrap())
+            }
             Engine::Memory => Arc::new(MemoryStore::default()),
             Engine::Sqlite => Arc::new(SqliteStore::open(&folder.path().join("scrip.db")).unwrap()),
         };
         let (vault, clock) = vault_on(store);
         let root = root();
         found_vault(&vault, &root).await.unwrap();
-        Self { vault, clock, root, folder }
+        Self { vault, clock, root, folder, database }
     }
 
     /// Where an engine that has a file keeps it.
     pub(crate) fn file(&self) -> PathBuf {
         self.folder.path().join("scrip.db")
+    }
+
+    /// What a second node would be told.
+    pub(crate) fn database(&self) -> &Database {
+        self.database.as_ref().unwrap()
     }
 
     /// The same folder with the store closed, and another one opened.

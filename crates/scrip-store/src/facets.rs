@@ -1,0 +1,23 @@
+//! The entries by which tokens are found, as both engines keep them.
+
+use scrip_core::{listing::Facet, token_type::TokenType};
+
+/// A letter that keeps the facets apart, and what is looked for. Half a fingerprint is enough to
+/// find it by: the token's row has it whole.
+pub(crate) fn facet_bytes(facet: &Facet) -> Vec<u8> {
+    let (letter, bytes) = match facet {
+        Facet::Type(token_type) => (b't', token_type.as_str().as_bytes()),
+        Facet::Fingerprint(fingerprint) => (b'f', fingerprint.0.split_at(16).0),
+        Facet::Index(digest) => (b'i', digest.0.as_slice()),
+    };
+    let mut facet = Vec::with_capacity(bytes.len().saturating_add(1));
+    facet.push(letter);
+    facet.extend_from_slice(bytes);
+    facet
+}
+
+/// The facets to look under. Every token has one type, so all of them together are all tokens.
+pub(crate) fn facets(facet: Option<Facet>) -> Vec<Facet> {
+    let every = || TokenType::ALL.iter().copied().map(Facet::Type).collect();
+    facet.map_or_else(every, |it| vec![it])
+}

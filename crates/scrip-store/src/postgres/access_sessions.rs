@@ -1,0 +1,156 @@
+//! Access sessions.
+
+use deadpool_postgres::GenericClient;
+use scrip_core::{
+    access::AccessPolicy,
+    access_session::{AccessSessionId, AccessSessionRecord, Authorized},
+    id::{ApplicationId, TenantId},
+    policy::Signed,
+    store::{Beside, Changed, StoreError},
+    time::Timestamp,
+};
+use scrip_seal::Mac;
+use tokio_postgres::Row;
+
+use crate::postgres::{
+    answers::insert_beside,
+    row::{array, column, optional_time, time},
+    statement::{count, execute, query},
+    transaction::Transaction,
+};
+
+const FORGOTTEN_AT_ONCE: i64 = 256;
+
+const INSERT_SESSION: &str = "
+-- insert_access_session
+INSERT INTO access_sessions (tenant, digest, nonce, application, created_at, expires_at, mac)
+VALUES ($1, $2, $3, $4, $5, $6, $7)";
+
+pub(super) async fn insert_access_session(
+    transaction: &mut Transaction,
+    session: &Signed<AccessSessionRecord>,
+    written: &Beside,
+) -> Result<(), StoreError> {
+    let record = &session.record;
+    transaction
+        .execute(
+            INSERT_SESSION,
+            &[
+                &transaction.tenant.0,
+                &record.id.0.as_slice(),
+                &record.nonce.as_slice(),
+                &record.application.0,
+                &record.created_at.unix_ms,
+                &record.expires_at.unix_ms,
+                &session.mac.0.as_slice(),
+            ],
+        )
+        .await?;
+    insert_beside(transaction, written, "done").await
+}
+
+macro_rules! session_columns {
+    () => {
+        "digest, nonce, tenant, application, created_at, expires_at, authorized_by, \
+         authorized_at, access, mac FROM access_sessions"
+    };
+}
+
+const FIND_SESSION: &str =
+    concat!("-- find_access_session\nSELECT ", session_columns!(), " WHERE digest = $1");
+
+pub(super) async fn find_access_session(
+    client: &impl GenericClient,
+    id: AccessSessionId,
+) -> Result<Option<Signed<AccessSessionRecord>>, StoreError> {
+    first(&query(client, FIND_SESSION, &[&id.0.as_slice()]).await?)
+}
+
+const FIND_BY_NONCE: &str = concat!(
+    "-- find_access_session_by_nonce\nSELECT ",
+    session_columns!(),
+    " WHERE tenant = $1 AND nonce = $2"
+);
+
+pub(super) async fn find_access_session_by_nonce(
+    client: &impl GenericClient,
+    tenant: TenantId,
+    nonce: [u8; 32],
+) -> Result<Option<Signed<AccessSessionRecord>>, StoreError> {
+    first(&query(client, FIND_BY_NONCE, &[&tenant.0, &nonce.as_slice()]).await?)
+}
+
+fn first(rows: &[Row]) -> Result<Option<Signed<AccessSessionRecord>>, StoreError> {
+    rows.first().map(session).transpose()
+}
+
+fn session(row: &Row) -> Result<Signed<AccessSessionRecord>, StoreError> {
+    let unknown = || StoreError::Corrupt("the row of an access session is not one of ours");
+    let authorized = match (column(row, 6)?, optional_time(row, 7)?) {
+        (None, None) => None,
+        (Some(by), Some(at)) => Some(Authorized {
+            by: ApplicationId(by),
+            at,
+            access: AccessPolicy::from_text(column(row, 8)?).ok_or_else(unknown)?,
+        }),
+        (_, _) => return Err(unknown()),
+    };
+    let record = AccessSessionRecord {
+        id: AccessSessionId(array(row, 0)?),
+        nonce: array(row, 1)?,
+        tenant: TenantId(column(row, 2)?),
+        application: ApplicationId(column(row, 3)?),
+        created_at: time(row, 4)?,
+        expires_at: time(row, 5)?,
+        authorized,
+    };
+    Ok(Signed { record, mac: Mac(array(row, 9)?) })
+}
+
+const AUTHORIZE_SESSION: &str = "
+-- authorize_access_session
+UPDATE access_sessions SET expires_at = $3, authorized_by = $4, authorized_at = $5, access = $6,
+    mac = $7
+WHERE tenant = $1 AND digest = $2 AND authorized_by IS NULL";
+
+pub(super) async fn authorize_access_session(
+    transaction: &mut Transaction,
+    session: &Signed<AccessSessionRecord>,
+    written: &Beside,
+) -> Result<Changed, StoreError> {
+    let record = &session.record;
+    let authorized = record.authorized.as_ref();
+    let changed = transaction
+        .execute(
+            AUTHORIZE_SESSION,
+            &[
+                &transaction.tenant.0,
+                &record.id.0.as_slice(),
+                &record.expires_at.unix_ms,
+                &authorized.map(|it| it.by.0),
+                &authorized.map(|it| it.at.unix_ms),
+                &authorized.map(|it| it.access.to_text()),
+                &session.mac.0.as_slice(),
+            ],
+        )
+        .await?;
+    if changed == 0 {
+        return Ok(Changed::Stale);
+    }
+    insert_beside(transaction, written, "done").await?;
+    Ok(Changed::Done)
+}
+
+const FORGET_SESSIONS: &str = "
+-- forget_access_sessions
+DELETE FROM access_sessions WHERE (tenant, digest) IN (
+    SELECT tenant, digest FROM access_sessions WHERE expires_at <= $1 LIMIT $2
+    FOR UPDATE SKIP LOCKED
+)";
+
+pub(super) async fn forget_access_sessions(
+    client: &impl GenericClient,
+    before: Timestamp,
+) -> Result<usize, StoreError> {
+    execute(client, FORGET_SESSIONS, &[&before.unix_ms, &FORGOTTEN_AT_ONCE]).await.map(count)
+}

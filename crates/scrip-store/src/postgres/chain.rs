@@ -1,0 +1,212 @@
+//! The chain that a transaction goes on with. Its records and its head are written together, before
+//! the commit.
+
+use deadpool_postgres::Object;
+use scrip_core::{
+    audit::{
+        AuditRecord,
+        chain::{Entry, Head, Log, LogRow, Tip},
+    },
+    id::TenantId,
+    store::StoreError,
+    time::Timestamp,
+};
+use scrip_seal::Mac;
+use tokio_postgres::{Row, Statement, types::ToSql};
+
+use crate::postgres::{
+    row::{array, column},
+    statement::{fault, query},
+};
+
+#[derive(Debug)]
+pub(super) struct Chain {
+    before: Before,
+    entries: Vec<Written>,
+    /// The last record of a tenant, and how long the chain is then kept.
+    end: Option<(AuditRecord, Option<i64>)>,
+}
+
+#[derive(Debug)]
+enum Before {
+    /// A chain without a record has none.
+    Head(Option<Head>),
+    /// Missing, unreadable or of another time.
+    Lost,
+}
+
+/// A record that has no number yet.
+#[derive(Debug)]
+struct Written {
+    audit: AuditRecord,
+    entity: String,
+    outcome: &'static str,
+}
+
+/// Always one row, at whose end stands whether the tenant is there.
+pub(super) const OPEN: &str = "
+-- open_chain
+SELECT it.n, it.at, it.link, it.retention_seconds, it.mac,
+    (SELECT max(n) FROM records WHERE tenant = $1 AND log = $2),
+    EXISTS (SELECT 1 FROM checkpoints WHERE tenant = $1 AND log = $2), it.tenant,
+    EXISTS (SELECT 1 FROM tenants WHERE id = $1)
+FROM (SELECT 1) AS one LEFT JOIN heads AS it ON it.tenant = $1 AND it.log = $2";
+
+impl Chain {
+    pub(super) fn opened(row: &Row) -> Self {
+        let last: Option<i64> = row.try_get(5).unwrap_or(Some(i64::MAX));
+        let was_pruned = row.try_get(6).unwrap_or(true);
+        let is_there = row.try_get::<_, Option<i64>>(0).map_or(true, |it| it.is_some());
+        let before = match head(row, 7, 0) {
+            Ok(head) if head.n < i64::MAX && last.is_none_or(|it| it <= head.n) => {
+                Before::Head(Some(head))
+            }
+            Err(_) if !is_there && last.is_none() && !was_pruned => Before::Head(None),
+            Ok(_) | Err(_) => Before::Lost,
+        };
+        Self { before, entries: Vec::new(), end: None }
+    }
+
+    pub(super) fn append(&mut self, audit: &AuditRecord, entry: Entry<'_>) {
+        let Entry { entity, outcome, .. } = entry;
+        self.entries.push(Written { audit: audit.clone(), entity: entity.to_owned(), outcome });
+    }
+
+    /// With the last record of a tenant, whose chain is then kept for so long.
+    pub(super) fn end(&mut self, audit: &AuditRecord, retention_seconds: Option<i64>) {
+        self.end = Some((audit.clone(), retention_seconds));
+    }
+
+    /// Nobody must be able to stop a vault by a head that is missing, unreadable or of another time.
+    /// The chain goes on behind its last record, and never has a valid head again: verifying finds
+    /// it.
+    pub(super) async fn find_lost(
+        &mut self,
+        client: &Object,
+        (log, tenant): (Log, TenantId),
+    ) -> Result<(), StoreError> {
+        if self.entries.is_empty() || matches!(self.before, Before::Head(_)) {
+            return Ok(());
+        }
+        tracing::error!(
+            %tenant,
+            "the head of a chain of records is missing or altered; run: scrip audit verify"
+        );
+        let rows = query(client, FIND_FREE, &[&tenant.0, &log.as_str()]).await?;
+        let last = rows.first();
+        let n = last.and_then(|it| it.try_get(0).ok()).unwrap_or(0);
+        let link = last.and_then(|it| array(it, 1).ok()).map(Mac);
+        self.before = Before::Head(Some(Head::lost(tenant, n, link)));
+        Ok(())
+    }
+
+    /// The records with their numbers, and the head behind them.
+    pub(super) fn links(&self, (log, tenant): (Log, TenantId)) -> Links<'_> {
+        let before = match &self.before {
+            Before::Head(head) => head.as_ref(),
+            Before::Lost => None,
+        };
+        let mut tip = Tip::of(before);
+        let mut rows = Vec::with_capacity(self.entries.len());
+        for Written { audit, entity, outcome } in &self.entries {
+            rows.push(audit.link(&mut tip, Entry { log, tenant, entity, outcome }));
+        }
+        let head = self.entries.last().map(|last| {
+            let head = last.audit.head_signer().head((log, tenant), before, tip);
+            match &self.end {
+                Some((audit, retention_seconds)) => audit.end(head, log, *retention_seconds),
+                None => head,
+            }
+        });
+        Links { log, tenant, head, rows }
+    }
+}
+
+/// The last record that has a free number behind it: somebody may have used up the highest. Where
+/// no record is left, what the checkpoint says.
+const FIND_FREE: &str = "
+-- find_free
+(SELECT n, link FROM records AS it
+WHERE tenant = $1 AND log = $2 AND n < 9223372036854775807
+    AND NOT EXISTS (SELECT 1 FROM records WHERE tenant = $1 AND log = $2 AND n = it.n + 1)
+ORDER BY n DESC LIMIT 1)
+UNION ALL
+    SELECT n, link FROM checkpoints
+WHERE tenant = $1 AND log = $2 AND n < 9223372036854775807
+ORDER BY n DESC LIMIT 1";
+
+/// Columns of the records of one transaction.
+pub(super) struct Links<'a> {
+    log: Log,
+    tenant: TenantId,
+    head: Option<Head>,
+    rows: Vec<LogRow<'a>>,
+}
+
+const INSERT_RECORDS: &str = "
+-- insert_records
+INSERT INTO records (tenant, log, n, at, actor_kind, actor, operation, entity, outcome, trace,
+    address, link)
+    SELECT $1, $2, * FROM unnest($3::bigint[], $4::bigint[], $5::text[], $6::uuid[], $7::text[],
+    $8::text[], $9::text[], $10::text[], $11::text[], $12::bytea[])";
+
+const PUT_HEAD: &str = "
+-- put_head
+INSERT INTO heads (tenant, log, n, at, link, retention_seconds, mac)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (tenant, log) DO UPDATE
+SET n = $3, at = $4, link = $5, retention_seconds = $6, mac = $7";
+
+impl<'a> Links<'a> {
+    pub(super) async fn prepare(&self, client: &Object) -> Result<[Statement; 2], StoreError> {
+        let records = client.prepare_cached(INSERT_RECORDS).await.map_err(fault)?;
+        let head = client.prepare_cached(PUT_HEAD).await.map_err(fault)?;
+        Ok([records, head])
+    }
+
+    /// Both are sent before either is answered.
+    pub(super) async fn put(
+        &self,
+        client: &Object,
+        [records, put_head]: [Statement; 2],
+    ) -> Result<(), StoreError> {
+        let Some(head) = &self.head else { return Ok(()) };
+        let (tenant, log) = (self.tenant.0, self.log.as_str());
+        let texts = |of: fn(&LogRow<'a>) -> &'a str| self.rows.iter().map(of).collect::<Vec<_>>();
+        let numbers = |of: fn(&LogRow<'a>) -> i64| self.rows.iter().map(of).collect::<Vec<_>>();
+        let (n, at) = (numbers(|it| it.n), numbers(|it| it.at.unix_ms));
+        let actor: Vec<_> = self.rows.iter().map(|it| it.actor.map(|it| it.0)).collect();
+        let link: Vec<_> = self.rows.iter().map(|it| it.link.0.as_slice()).collect();
+        let (kind, operation) = (texts(|it| it.actor_kind), texts(|it| it.operation));
+        let (entity, outcome) = (texts(|it| it.entity), texts(|it| it.outcome));
+        let (trace, address) = (texts(|it| it.trace), texts(|it| it.address));
+        let Head { retention_seconds, .. } = head;
+        let (head_link, mac) = (head.link.0.as_slice(), head.mac.0.as_slice());
+        let insert = async {
+            let columns: [&(dyn ToSql + Sync); 12] = [
+                &tenant, &log, &n, &at, &kind, &actor, &operation, &entity, &outcome, &trace,
+                &address, &link,
+            ];
+            client.execute(&records, &columns).await
+        };
+        let put = async {
+            let columns: [&(dyn ToSql + Sync); 7] =
+                [&tenant, &log, &head.n, &head.at.unix_ms, &head_link, retention_seconds, &mac];
+            client.execute(&put_head, &columns).await
+        };
+        tokio::try_join!(biased; insert, put).map(drop).map_err(fault)
+    }
+}
+
+/// The columns from this one on, and where the tenant is.
+pub(super) fn head(row: &Row, tenant: usize, from: usize) -> Result<Head, StoreError> {
+    let at = |offset: usize| from.saturating_add(offset);
+    Ok(Head {
+        tenant: TenantId(column(row, tenant)?),
+        n: column(row, at(0))?,
+        at: Timestamp { unix_ms: column(row, at(1))? },
+        link: Mac(array(row, at(2))?),
+        retention_seconds: column(row, at(3))?,
+        mac: Mac(array(row, at(4))?),
+    })
+}

@@ -1,0 +1,222 @@
+//! 3-D Secure sessions, and what is to be told of them.
+
+use deadpool_postgres::GenericClient;
+use scrip_core::{
+    id::{ApplicationId, SessionId, TenantId},
+    store::{Changed, StoreError},
+    threeds::{CardReference, EventRecord, SessionRecord, SessionWrite},
+    time::Timestamp,
+};
+use tokio_postgres::Row;
+
+use crate::postgres::{
+    answers::insert_answer,
+    row::{column, optional_time, sealed, time},
+    statement::{Parameters, count, execute, query, unavailable},
+    transaction::Transaction,
+};
+
+/// Not where any tenant has the id. Two tenants that draw one at the same instant are not kept from it:
+/// ids have 122 random bits, and a key that is unique across tenants is what engines that spread
+/// tenants over machines do not have.
+const INSERT_SESSION: &str = "
+-- insert_session
+INSERT INTO sessions (tenant, id, created_by, created_at, ends_at, revision, body)
+    SELECT $1, $2, $3, $4, $5, $6, $7 WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE id = $2)";
+
+pub(super) async fn insert_session(
+    transaction: &mut Transaction,
+    write: &SessionWrite,
+) -> Result<(), StoreError> {
+    let session = &write.session;
+    if session.tenant != transaction.tenant {
+        return Err(StoreError::Corrupt("a session of another tenant"));
+    }
+    transaction.check_tenant()?;
+    let inserted = transaction
+        .execute(
+            INSERT_SESSION,
+            &[
+                &session.tenant.0,
+                &session.id.0,
+                &session.created_by.0,
+                &session.created_at.unix_ms,
+                &session.ends_at.map(|it| it.unix_ms),
+                &session.revision,
+                &session.body.as_bytes(),
+            ],
+        )
+        .await?;
+    if inserted == 0 {
+        return Err(unavailable("the id of a session is taken"));
+    }
+    insert_with(transaction, write).await
+}
+
+/// What commits with the session's row.
+async fn insert_with(
+    transaction: &mut Transaction,
+    write: &SessionWrite,
+) -> Result<(), StoreError> {
+    let SessionWrite { session, events, audit, outcome, used, answer } = write;
+    transaction.append(audit, &session.id.to_string(), outcome);
+    if let Some((operation, entity)) = used.as_ref().map(CardReference::recorded) {
+        transaction.append(&audit.also(operation), &entity, "used");
+    }
+    if let Some(answer) = answer {
+        insert_answer(transaction, answer, &[]).await?;
+    }
+    // The last, for whoever writes an event waits for it.
+    insert_events(transaction, events).await
+}
+
+macro_rules! find_session {
+    ($name:literal, $of:literal) => {
+        concat!(
+            "-- ",
+            $name,
+            "\nSELECT tenant, id, created_by, created_at, ends_at, revision, body FROM sessions
+             WHERE id = $1 AND (ends_at IS NULL OR ends_at > $2)",
+            $of
+        )
+    };
+}
+
+const FIND_SESSION: &str = find_session!("find_session", " AND tenant = $3");
+
+pub(super) async fn find_session(
+    client: &impl GenericClient,
+    tenant: TenantId,
+    id: SessionId,
+    now: Timestamp,
+) -> Result<Option<SessionRecord>, StoreError> {
+    let rows = query(client, FIND_SESSION, &[&id.0, &now.unix_ms, &tenant.0]).await?;
+    rows.first().map(session).transpose()
+}
+
+const FIND_NOTIFIED_SESSION: &str = find_session!("find_notified_session", "");
+
+pub(super) async fn find_notified_session(
+    client: &impl GenericClient,
+    id: SessionId,
+    now: Timestamp,
+) -> Result<Option<SessionRecord>, StoreError> {
+    let rows = query(client, FIND_NOTIFIED_SESSION, &[&id.0, &now.unix_ms]).await?;
+    rows.first().map(session).transpose()
+}
+
+fn session(row: &Row) -> Result<SessionRecord, StoreError> {
+    Ok(SessionRecord {
+        tenant: TenantId(column(row, 0)?),
+        id: SessionId(column(row, 1)?),
+        created_by: ApplicationId(column(row, 2)?),
+        created_at: time(row, 3)?,
+        ends_at: optional_time(row, 4)?,
+        revision: column(row, 5)?,
+        body: sealed(row, 6)?,
+    })
+}
+
+const UPDATE_SESSION: &str = "
+-- update_session
+UPDATE sessions SET ends_at = $3, revision = $4, body = $5
+WHERE tenant = $1 AND id = $2 AND revision = $6";
+
+pub(super) async fn update_session(
+    transaction: &mut Transaction,
+    write: &SessionWrite,
+) -> Result<Changed, StoreError> {
+    let session = &write.session;
+    transaction.check_tenant()?;
+    let before = session.revision.checked_sub(1);
+    let changed = transaction
+        .execute(
+            UPDATE_SESSION,
+            &[
+                &session.tenant.0,
+                &session.id.0,
+                &session.ends_at.map(|it| it.unix_ms),
+                &session.revision,
+                &session.body.as_bytes(),
+                &before,
+            ],
+        )
+        .await?;
+    if changed == 0 {
+        return Ok(Changed::Stale);
+    }
+    insert_with(transaction, write).await?;
+    Ok(Changed::Done)
+}
+
+/// The row is locked until the commit, so numbers are seen in their order. Behind all that there
+/// are, also where somebody set the number back.
+const NEXT_EVENTS: &str = "
+-- next_events
+UPDATE event_state
+SET last = greatest(last, coalesce((SELECT max(seq) FROM session_events), 0)) + $1
+WHERE one = 1 RETURNING last";
+
+const INSERT_EVENT: &str = "
+-- insert_event
+INSERT INTO session_events (tenant, seq, id, at, body) VALUES ($1, $2, $3, $4, $5)";
+
+async fn insert_events(
+    transaction: &Transaction,
+    events: &[EventRecord],
+) -> Result<(), StoreError> {
+    if events.is_empty() {
+        return Ok(());
+    }
+    let many = i64::try_from(events.len()).unwrap_or(i64::MAX);
+    let rows = transaction.query(NEXT_EVENTS, &[&many]).await?;
+    let row = rows.first().ok_or(StoreError::Corrupt("the number of events is gone"))?;
+    let last: i64 = column(row, 0)?;
+    for (seq, event) in (last.saturating_sub(many).saturating_add(1)..).zip(events) {
+        let EventRecord { tenant, id, at, body } = event;
+        let body = body.as_bytes();
+        let parameters: Parameters<'_, 5> = [&tenant.0, &seq, id, &at.unix_ms, &body];
+        transaction.execute(INSERT_EVENT, &parameters).await?;
+    }
+    Ok(())
+}
+
+const LIST_EVENTS: &str = "
+-- list_events
+SELECT seq, tenant, id, at, body FROM session_events WHERE seq > $1 ORDER BY seq LIMIT $2";
+
+pub(super) async fn list_events(
+    client: &impl GenericClient,
+    after: i64,
+    events_max: usize,
+) -> Result<Vec<(i64, EventRecord)>, StoreError> {
+    let limit = i64::try_from(events_max).unwrap_or(i64::MAX);
+    let rows = query(client, LIST_EVENTS, &[&after, &limit]).await?;
+    rows.iter().map(event).collect()
+}
+
+fn event(row: &Row) -> Result<(i64, EventRecord), StoreError> {
+    let record = EventRecord {
+        tenant: TenantId(column(row, 1)?),
+        id: column(row, 2)?,
+        at: time(row, 3)?,
+        body: sealed(row, 4)?,
+    };
+    Ok((column(row, 0)?, record))
+}
+
+const FORGOTTEN_AT_ONCE: i64 = 256;
+
+const FORGET_EVENTS: &str = "
+-- forget_events
+DELETE FROM session_events WHERE (tenant, seq) IN (
+    SELECT tenant, seq FROM session_events WHERE at <= $1 ORDER BY at LIMIT $2
+    FOR UPDATE SKIP LOCKED
+)";
+
+pub(super) async fn forget_events(
+    client: &impl GenericClient,
+    before: Timestamp,
+) -> Result<usize, StoreError> {
+    execute(client, FORGET_EVENTS, &[&before.unix_ms, &FORGOTTEN_AT_ONCE]).await.map(count)
+}

@@ -1,0 +1,179 @@
+//! A PostgreSQL server of the tests' own: one for the process, with a database for each test.
+//!
+//! It needs the programs of PostgreSQL 14 or later (`apt-get install postgresql-15`). It has its own
+//! data directory, and its socket is in that, so no port can be in anybody's way. It ends and its
+//! directory goes when this process ends, however that is.
+
+use std::{
+    fmt::Write as _,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Mutex, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use scrip_store::{PostgresStore, postgres::PostgresSettings};
+use tokio::sync::OnceCell;
+use tokio_postgres::NoTls;
+use uuid::Uuid;
+
+const TEMPLATE: &str = "scrip_template";
+
+/// Ends when its input does, which is when this process does.
+const SCRIPT: &str = r#"
+set -e
+umask 077
+mkdir "$1"
+trap 'rm -rf "$1"' EXIT
+"$2/initdb" -D "$1/data" -U scrip -A trust -E UTF8 --locale=C --no-sync >"$1/initdb.log" 2>&1 \
+    || { cat "$1/initdb.log"; exit 1; }
+"$2/postgres" -D "$1/data" -k "$1" -c listen_addresses= -c fsync=off -c full_page_writes=off \
+    -c max_connections=500 -c shared_buffers=64MB -c autovacuum=off >"$1/server.log" 2>&1 &
+server=$!
+tries=0
+until "$2/pg_isready" -q -h "$1" -U scrip -d postgres; do
+    tries=$((tries + 1))
+    if ! kill -0 $server || [ $tries -gt 600 ]; then cat "$1/server.log"; exit 1; fi
+    sleep 0.1
+done
+echo ready
+cat >/dev/null
+kill -QUIT $server
+wait $server || true
+"#;
+
+struct Server {
+    folder: PathBuf,
+    /// It ends when its input does, which is open as long as this is there.
+    _shell: Child,
+    /// Names of databases that nobody needs any more.
+    unneeded: Mutex<Vec<String>>,
+    made: AtomicUsize,
+    template: OnceCell<()>,
+}
+
+/// Where the programs are: the newest version of those that Debian keeps side by side.
+fn programs() -> PathBuf {
+    let mut versions: Vec<(u32, PathBuf)> = Vec::new();
+    for entry in std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten() {
+        let version = entry.file_name().to_str().and_then(|it| it.parse().ok());
+        let programs = entry.path().join("bin");
+        if let Some(version) = version
+            && programs.join("initdb").exists()
+        {
+            versions.push((version, programs));
+        }
+    }
+    let newest = versions.into_iter().max();
+    newest.expect("PostgreSQL is not installed: apt-get install postgresql-15").1
+}
+
+/// PostgreSQL does not run as root.
+fn shell() -> Command {
+    let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+    if !is_root {
+        return Command::new("sh");
+    }
+    let mut shell = Command::new("setpriv");
+    shell.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "sh"]);
+    shell
+}
+
+fn server() -> &'static Server {
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    SERVER.get_or_init(|| {
+        let folder = std::env::temp_dir().join(format!("scrip-pg-{}", Uuid::new_v4().simple()));
+        let mut child = shell()
+            .args(["-c", SCRIPT, "sh"])
+            .args([folder.as_path(), programs().as_path()])
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("sh and setpriv are there");
+        let mut said = String::new();
+        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+            let line = line.unwrap();
+            if line == "ready" {
+                let (unneeded, made, template) = Default::default();
+                return Server { folder, _shell: child, unneeded, made, template };
+            }
+            writeln!(said, "{line}").unwrap();
+        }
+        let status = child.wait().unwrap();
+        panic!("PostgreSQL does not start ({status}): {said}")
+    })
+}
+
+async fn execute(statements: &[String]) {
+    let url = url(&server().folder, "postgres");
+    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    let connection = tokio::spawn(connection);
+    for statement in statements {
+        client.batch_execute(statement).await.unwrap();
+    }
+    drop(client);
+    connection.await.unwrap().unwrap();
+}
+
+fn url(folder: &Path, database: &str) -> String {
+    let host = folder.to_str().unwrap().replace('/', "%2F");
+    format!("postgres://scrip@{host}/{database}")
+}
+
+/// One of its own for a test.
+pub(crate) struct Database(String);
+
+impl Database {
+    /// A copy of one that was migrated.
+    pub(crate) async fn create() -> Self {
+        let server = server();
+        let template = async || {
+            execute(&[format!("CREATE DATABASE {TEMPLATE}")]).await;
+            PostgresStore::migrate(Self(TEMPLATE.to_owned()).kept_settings()).await.unwrap();
+        };
+        server.template.get_or_init(template).await;
+        let name = format!("test_{}", server.made.fetch_add(1, Ordering::Relaxed));
+        let unneeded = std::mem::take(&mut *lock(&server.unneeded));
+        let mut statements: Vec<_> =
+            unneeded.iter().map(|it| format!("DROP DATABASE {it} WITH (FORCE)")).collect();
+        statements.push(format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}"));
+        execute(&statements).await;
+        Self(name)
+    }
+
+    /// Without a schema.
+    pub(crate) async fn create_empty() -> Self {
+        let name = format!("test_{}", server().made.fetch_add(1, Ordering::Relaxed));
+        execute(&[format!("CREATE DATABASE {name}")]).await;
+        Self(name)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        url(&server().folder, &self.0)
+    }
+
+    pub(crate) fn settings(&self) -> PostgresSettings {
+        PostgresSettings::parse(&self.url()).unwrap().connections(8)
+    }
+
+    /// Of one that stays.
+    fn kept_settings(self) -> PostgresSettings {
+        let settings = self.settings();
+        std::mem::forget(self);
+        settings
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        lock(&server().unneeded).push(std::mem::take(&mut self.0));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
