@@ -65,7 +65,6 @@ mod policy_rows;
 mod policy_scene;
 mod policy_sessions;
 mod postgres_nodes;
-mod postgres_server;
 mod random;
 mod requests;
 mod sessions_altered;

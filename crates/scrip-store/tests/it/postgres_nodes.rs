@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use peers::postgres::Database;
 use scrip_core::{
     audit::{
         Operation,
@@ -24,8 +25,7 @@ use uuid::Uuid;
 
 use crate::{
     desk::{DAY, Desk, InsertToken, Inserted, bare, inserted, record},
-    postgres_server::Database,
-    world::Engine,
+    world::{Engine, settings},
 };
 
 const CLIENTS: usize = 32;
@@ -34,7 +34,7 @@ const ROUNDS: usize = 8;
 /// The desk's own node and another.
 async fn nodes() -> (Desk, [Arc<dyn Store>; 2]) {
     let desk = Desk::open(Engine::Postgres).await;
-    let other = PostgresStore::open(desk.world.database().settings()).await.unwrap();
+    let other = PostgresStore::open(settings(desk.world.database())).await.unwrap();
     let other: Arc<dyn Store> = Arc::new(other);
     let nodes = [Arc::clone(&desk.world.vault.store), other];
     (desk, nodes)
@@ -199,7 +199,7 @@ async fn what_a_dead_node_held_is_free() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_that_start_at_once_migrate_once() {
     let database = Database::create_empty().await;
-    let settings = database.settings();
+    let settings = settings(&database);
     let refused = PostgresStore::open(settings.clone()).await;
     assert!(matches!(refused, Err(StoreError::Unavailable(_))));
     let migrate = |settings: PostgresSettings| tokio::spawn(PostgresStore::migrate(settings));

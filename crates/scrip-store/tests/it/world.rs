@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use peers::postgres::Database;
 use scrip_core::{
     Vault,
     access::{AccessPolicy, AccessRule, Reach},
@@ -29,10 +30,8 @@ use scrip_core::{
     time::{Clock, Timestamp},
 };
 use scrip_seal::{EpochKeys, RootKey, fill_random};
-use scrip_store::{MemoryStore, PostgresStore, SqliteStore};
+use scrip_store::{MemoryStore, PostgresStore, SqliteStore, postgres::PostgresSettings};
 use tempfile::TempDir;
-
-use crate::postgres_server::Database;
 
 /// When every test begins.
 pub(crate) const START: Timestamp = Timestamp { unix_ms: 1_800_000_000_000 };
@@ -60,6 +59,15 @@ impl Clock for StoppedClock {
     }
 }
 
+/// For one node of a test.
+pub(crate) fn settings(database: &Database) -> PostgresSettings {
+    PostgresSettings::parse(&database.url()).unwrap().connections(8)
+}
+
+async fn migrate(url: &str) {
+    PostgresStore::migrate(PostgresSettings::parse(url).unwrap()).await.unwrap();
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Engine {
     Memory,
@@ -82,8 +90,8 @@ impl World {
         let mut database = None;
         let store: Arc<dyn Store> = match engine {
             Engine::Postgres => {
-                let made = database.insert(Database::create().await);
-                Arc::new(PostgresStore::open(made.settings()).await.unwrap())
+                let made = database.insert(Database::create(migrate).await);
+                Arc::new(PostgresStore::open(settings(made)).await.unwrap())
             }
             Engine::Memory => Arc::new(MemoryStore::default()),
             Engine::Sqlite => Arc::new(SqliteStore::open(&folder.path().join("scrip.db")).unwrap()),

@@ -15,7 +15,6 @@ use std::{
     },
 };
 
-use scrip_store::{PostgresStore, postgres::PostgresSettings};
 use tokio::sync::OnceCell;
 use tokio_postgres::NoTls;
 use uuid::Uuid;
@@ -125,15 +124,16 @@ fn url(folder: &Path, database: &str) -> String {
 }
 
 /// One of its own for a test.
-pub(crate) struct Database(String);
+#[derive(Debug)]
+pub struct Database(String);
 
 impl Database {
-    /// A copy of one that was migrated.
-    pub(crate) async fn create() -> Self {
+    /// A copy of one that was migrated, by whoever comes first.
+    pub async fn create(migrate: impl AsyncFnOnce(&str)) -> Self {
         let server = server();
         let template = async || {
             execute(&[format!("CREATE DATABASE {TEMPLATE}")]).await;
-            PostgresStore::migrate(Self(TEMPLATE.to_owned()).kept_settings()).await.unwrap();
+            migrate(&url(&server.folder, TEMPLATE)).await;
         };
         server.template.get_or_init(template).await;
         let name = format!("test_{}", server.made.fetch_add(1, Ordering::Relaxed));
@@ -146,25 +146,15 @@ impl Database {
     }
 
     /// Without a schema.
-    pub(crate) async fn create_empty() -> Self {
+    pub async fn create_empty() -> Self {
         let name = format!("test_{}", server().made.fetch_add(1, Ordering::Relaxed));
         execute(&[format!("CREATE DATABASE {name}")]).await;
         Self(name)
     }
 
-    pub(crate) fn url(&self) -> String {
+    #[must_use]
+    pub fn url(&self) -> String {
         url(&server().folder, &self.0)
-    }
-
-    pub(crate) fn settings(&self) -> PostgresSettings {
-        PostgresSettings::parse(&self.url()).unwrap().connections(8)
-    }
-
-    /// Of one that stays.
-    fn kept_settings(self) -> PostgresSettings {
-        let settings = self.settings();
-        std::mem::forget(self);
-        settings
     }
 }
 
