@@ -3,11 +3,13 @@
 
 mod access;
 mod access_sessions;
+mod address;
 mod answers;
 mod batch;
 mod chain;
 mod directory;
 mod filed;
+mod health;
 mod intents;
 mod listen;
 mod listing;
@@ -28,6 +30,7 @@ mod sweep;
 mod tally;
 mod time;
 mod tokens;
+mod trail;
 mod transaction;
 mod usage;
 mod walk;
@@ -71,7 +74,11 @@ use crate::{
     uses::Uses,
 };
 
+pub use address::Transport;
+pub use health::Health;
+pub use migrate::Migrated;
 pub use settings::{PostgresSettings, WrongAddress};
+pub use tokio_postgres_rustls::MakeRustlsConnect;
 
 #[derive(Debug)]
 pub struct PostgresStore {

@@ -73,6 +73,18 @@ impl Held {
     }
 }
 
+/// For what goes on for as long as it takes.
+impl Statements for deadpool_postgres::Transaction<'_> {
+    async fn query(
+        &self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let statement = self.prepare_cached(sql).await.map_err(fault)?;
+        deadpool_postgres::Transaction::query(self, &statement, parameters).await.map_err(fault)
+    }
+}
+
 /// Every statement is a transaction of its own, in one round trip: what begins it, the statement and
 /// what ends it are sent together.
 pub(super) struct Single<'a> {

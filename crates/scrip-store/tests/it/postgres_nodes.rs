@@ -202,7 +202,7 @@ async fn nodes_that_start_at_once_migrate_once() {
     let settings = settings(&database);
     let refused = PostgresStore::open(settings.clone()).await;
     assert!(matches!(refused, Err(StoreError::Unavailable(_))));
-    let migrate = |settings: PostgresSettings| tokio::spawn(PostgresStore::migrate(settings, None));
+    let migrate = |settings: PostgresSettings| tokio::spawn(PostgresStore::migrate(settings));
     let all: Vec<_> = (0..8).map(|_| migrate(settings.clone())).collect();
     for one in all {
         one.await.unwrap().unwrap();

@@ -66,7 +66,7 @@ pub(crate) fn settings(database: &Database) -> PostgresSettings {
 
 async fn migrate(url: &str) {
     let settings = PostgresSettings::parse(url).unwrap();
-    PostgresStore::migrate(settings, Some(SERVING)).await.unwrap();
+    PostgresStore::migrate(settings.served_by(SERVING)).await.unwrap();
 }
 
 #[derive(Debug, Clone, Copy)]
