@@ -81,7 +81,7 @@ impl Statements for deadpool_postgres::Transaction<'_> {
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
         let statement = self.prepare_cached(sql).await.map_err(fault)?;
-        deadpool_postgres::Transaction::query(self, &statement, parameters).await.map_err(fault)
+        tokio_postgres::Transaction::query(self, &statement, parameters).await.map_err(fault)
     }
 }
 
