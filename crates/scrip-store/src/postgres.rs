@@ -8,6 +8,8 @@ mod batch;
 mod chain;
 mod directory;
 mod filed;
+mod gather;
+mod group;
 mod intents;
 mod listing;
 mod migrate;
@@ -15,6 +17,7 @@ mod policy;
 mod records;
 mod row;
 mod sessions;
+mod set;
 mod settings;
 mod statement;
 mod status;
@@ -57,6 +60,7 @@ use crate::{
     claims::Claims,
     postgres::{
         access::{AccessLog, note_used},
+        group::Writes,
         settings::connection,
         statement::{at_one_instant, unavailable},
         sweep::Ending,
@@ -71,6 +75,7 @@ pub use settings::{PostgresSettings, WrongAddress};
 pub struct PostgresStore {
     pool: Pool,
     access: AccessLog,
+    writes: Writes,
     /// Of this node. Another node's are known by the rows that they commit.
     claims: Claims,
 }
@@ -97,7 +102,8 @@ impl PostgresStore {
             Some(_) => return Err(unavailable("the schema of this database is another version's")),
         }
         drop(client);
-        Ok(Self { pool, access: AccessLog::default(), claims: Claims::default() })
+        let (access, writes, claims) = Default::default();
+        Ok(Self { pool, access, writes, claims })
     }
 
     async fn client(&self) -> Result<Object, StoreError> {
@@ -134,14 +140,7 @@ impl Store for PostgresStore {
         Box::pin(async move {
             let tenant = inquiry.tenant().id;
             let uses = Uses::of(&batch);
-            // An id that has expired is tried twice.
-            let tokens = batch.writes.len().saturating_mul(2);
-            let mut it = Transaction::begin(&self.pool, (Log::Audit, tenant), tokens).await?;
-            let batched = batch::write_tokens(&mut it, batch).await?;
-            let batched = match batched {
-                Batched::Written(_) => kept(it, batched).await?,
-                Batched::Refused(_) => undone(it, batched).await?,
-            };
+            let batched = self.writes.write_tokens(&self.pool, tenant, batch).await?;
             note_used(&self.pool, tenant, &uses.active(&batched)).await;
             Ok(batched)
         })
@@ -192,11 +191,8 @@ impl Store for PostgresStore {
         intent: StoredTokenIntent,
         written: Beside,
     ) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
-            let mut it = self.begin(inquiry.tenant().id).await?;
-            intents::insert_token_intent(&mut it, &intent, &written).await?;
-            it.commit().await
-        })
+        let tenant = inquiry.tenant().id;
+        Box::pin(self.writes.insert_token_intent(&self.pool, tenant, (intent, written)))
     }
 
     fn find_token_intent(
@@ -487,7 +483,8 @@ impl Store for PostgresStore {
     }
 
     fn measures(&self) -> StoreMeasures {
-        status::measures(&self.pool)
+        let logs = vec![self.writes.measures(), self.access.measures()];
+        StoreMeasures { logs, readers: status::connections(&self.pool) }
     }
 
     fn status(&self) -> StoreFuture<'_, StoreStatus> {

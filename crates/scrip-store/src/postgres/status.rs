@@ -2,7 +2,7 @@
 
 use deadpool_postgres::{GenericClient, Pool};
 use scrip_core::{
-    measure::{ReaderMeasures, StoreMeasures},
+    measure::ReaderMeasures,
     store::{StoreError, StoreStatus},
 };
 
@@ -88,13 +88,12 @@ pub(super) async fn check_ready(client: &impl GenericClient) -> Result<(), Store
 }
 
 /// Connections are counted as those of readers, for every one of them may read.
-pub(super) fn measures(pool: &Pool) -> StoreMeasures {
+pub(super) fn connections(pool: &Pool) -> ReaderMeasures {
     let status = pool.status();
     let number = |it: usize| u64::try_from(it).unwrap_or(u64::MAX);
-    let readers = ReaderMeasures {
+    ReaderMeasures {
         busy: number(status.size.saturating_sub(status.available)),
         idle: number(status.available),
         opened: number(status.size),
-    };
-    StoreMeasures { logs: Vec::new(), readers }
+    }
 }
