@@ -1,6 +1,5 @@
 //! The access log: reads that are recorded gather, and are written as one.
 
-use deadpool_postgres::Pool;
 use scrip_core::{
     audit::{chain::Log, trail::Access},
     id::{TenantId, TokenId},
@@ -11,6 +10,7 @@ use scrip_core::{
 
 use crate::postgres::{
     gather::{Gathering, Turn, again},
+    pool::Pool,
     transaction::Transaction,
     usage::note_active,
 };

@@ -7,7 +7,6 @@
 
 use std::collections::HashSet;
 
-use deadpool_postgres::Pool;
 use scrip_core::{
     answer::AnswerRecord,
     audit::chain::Log,
@@ -25,6 +24,7 @@ use crate::postgres::{
     batch::{check_permit, write_tokens},
     gather::{Gathering, Reply, Turn, Waiting, again},
     intents::insert_token_intent,
+    pool::Pool,
     set::{Obstacles, Set, hindered},
     transaction::{Ended, Transaction},
 };
