@@ -66,6 +66,7 @@ mod policy_scene;
 mod policy_sessions;
 mod postgres_groups;
 mod postgres_nodes;
+mod postgres_trips;
 mod random;
 mod requests;
 mod sessions_altered;
