@@ -28,7 +28,7 @@ type Write<'a> = Pin<Box<dyn Future<Output = Result<Batched, StoreError>> + Send
 
 /// Somebody who is no node.
 async fn outside(desk: &Desk) -> Client {
-    let url = desk.world.database().url();
+    let url = desk.world.database().superuser_url();
     let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
     drop(tokio::spawn(connection));
     client

@@ -231,7 +231,7 @@ async fn the_wall_leaves_indexes_as_they_are() {
     let desk = Desk::open(Engine::Postgres).await;
     desk.insert(record("one")).await;
     let serving = connect(&desk.world.database().url()).await;
-    let set = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan";
+    let set = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan";
     serving.batch_execute(set).await.unwrap();
     let asked = [
         (
