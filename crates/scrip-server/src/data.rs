@@ -107,7 +107,7 @@ impl Settings {
         let known = store.known_time().await.map_err(|it| explain(it.into()))?;
         Ok(Vault {
             store: Arc::new(store),
-            epochs: Arc::new(epochs::open(self)?),
+            epochs: Arc::new(epochs::open(self).await?),
             clock: Arc::new(SteadyClock::start(known, self.clock.start)),
             chance: scrip_seal::fill_random,
             bins: Arc::default(),

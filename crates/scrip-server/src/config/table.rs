@@ -144,10 +144,15 @@ settings! {
     }
     cvc: CvcSettings {
         /// Where the keys of card verification codes are, which never lie beside the data:
-        /// memory (a restart loses codes), or `file:PATH` on a tmpfs or ramfs, such as
-        /// `file:/dev/shm/scrip/epochs` (a restart of the process keeps them).
+        /// memory (a restart loses codes); `file:PATH` on a tmpfs or ramfs, such as
+        /// `file:/dev/shm/scrip/epochs` (a restart of the process keeps them); or the address of a
+        /// Redis or Valkey without persistence, such as `redis://10.0.0.5:6379/0` or
+        /// `rediss://user@redis.internal/`, by which several servers share them.
         epoch_keys: EpochKeysAt = "memory",
-        /// Allow that file on a disk, where a destroyed key may be found again.
+        /// A file with the password of that Redis; empty when it asks for none.
+        epoch_keys_password_file: Option<PathBuf> = "",
+        /// Allow that file on a disk, or a Redis that may write to one, where a destroyed key may be
+        /// found again.
         epoch_keys_on_disk: bool = "false",
     }
     clock: ClockSettings {

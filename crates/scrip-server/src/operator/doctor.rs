@@ -1,5 +1,7 @@
 //! `scrip doctor`: what could go wrong here, and what to do about it.
 
+mod epochs;
+
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use anyhow::bail;
@@ -63,6 +65,7 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
     findings.push(trail(&settings));
     findings.extend(transport(&settings));
     findings.extend(directory_servers(&settings));
+    findings.extend(runtime()?.block_on(epochs::epoch_keys(&settings)));
     match settings.open_vault_beside() {
         Ok(vault) => findings.extend(runtime()?.block_on(inside(&settings, &vault))),
         Err(error) => findings.push(bad("store", format!("{error:#}"))),

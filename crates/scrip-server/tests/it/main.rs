@@ -25,6 +25,8 @@ mod delete_token;
 mod deprecations;
 mod detokenize;
 mod directory_servers;
+mod epoch_keys;
+mod epoch_keys_redis;
 mod expire_token;
 mod expressions;
 mod get_challenge_result;
@@ -52,6 +54,7 @@ mod pipeline;
 #[path = "../support/prometheus.rs"]
 mod prometheus;
 mod receive_result;
+#[path = "../support/redis.rs"]
 mod redis;
 mod replays;
 mod search_tokens;

@@ -129,6 +129,24 @@ impl Server {
         Self { runtime, app, root, address, clock, scripted, folder, agent: config.into() }
     }
 
+    /// Another node on the same store.
+    pub(crate) fn beside(&self, adjust: impl FnOnce(&mut App)) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let (vault, root) = (self.app.vault.clone(), Arc::clone(&self.root));
+        let (app, listener) = runtime.block_on(async {
+            let directory = Directory::load(&*vault.store, &*root, None).await.unwrap();
+            let mut app = App::new(vault, directory, Arc::<RootKey>::clone(&root));
+            app.limiter = Limiter::off();
+            adjust(&mut app);
+            (Arc::new(app), TcpListener::bind("127.0.0.1:0").await.unwrap())
+        });
+        let address = listener.local_addr().unwrap();
+        runtime.spawn(serve(Arc::clone(&app), listener, std::future::pending()));
+        let (clock, scripted) = (Arc::clone(&self.clock), Arc::clone(&self.scripted));
+        let (folder, agent) = (tempfile::tempdir().unwrap(), self.agent.clone());
+        Self { runtime, app, root, address, clock, scripted, folder, agent }
+    }
+
     pub(crate) fn database(&self) -> std::path::PathBuf {
         self.folder.path().join("scrip.db")
     }

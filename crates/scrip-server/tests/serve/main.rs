@@ -37,6 +37,10 @@ mod operator;
 mod prometheus;
 #[cfg(target_os = "linux")]
 mod quotas;
+#[cfg(target_os = "linux")]
+#[expect(dead_code, reason = "what is asked of it by itself is for tests without the program")]
+#[path = "../support/redis.rs"]
+mod redis;
 mod sealed;
 mod settings;
 mod simulator;
