@@ -55,7 +55,7 @@ struct Server {
 }
 
 /// Where the programs are: the newest version of those that Debian keeps side by side.
-fn programs() -> PathBuf {
+pub(crate) fn programs() -> PathBuf {
     let mut versions: Vec<(u32, PathBuf)> = Vec::new();
     for entry in std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten() {
         let version = entry.file_name().to_str().and_then(|it| it.parse().ok());
@@ -71,7 +71,7 @@ fn programs() -> PathBuf {
 }
 
 /// PostgreSQL does not run as root.
-fn shell() -> Command {
+pub(crate) fn shell() -> Command {
     let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
     if !is_root {
         return Command::new("sh");

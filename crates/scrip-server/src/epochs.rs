@@ -35,6 +35,22 @@ pub(crate) async fn open(settings: &Settings) -> anyhow::Result<EpochKeys> {
     }
 }
 
+/// On PostgreSQL there may be other nodes, which could not show the codes that this one seals.
+///
+/// # Errors
+/// Nothing says that they can, or that there are none.
+pub(crate) fn check_sharing(settings: &Settings) -> anyhow::Result<()> {
+    let shared = matches!(settings.cvc.epoch_keys, EpochKeysAt::Redis(_));
+    if settings.storage.url.is_none() || settings.storage.only_node || shared {
+        return Ok(());
+    }
+    bail!(
+        "cvc.epoch_keys: other nodes on this PostgreSQL could not show the card verification codes \
+         that are sealed here; set cvc.epoch_keys = \"redis://…\", by which nodes share their keys, \
+         or say storage.only_node = true if there is no other node"
+    )
+}
+
 impl CvcSettings {
     /// For the Redis that it names.
     ///

@@ -12,6 +12,8 @@ mod cards;
 mod client;
 #[path = "kill_loop/deeds.rs"]
 mod deeds;
+#[path = "support/dev.rs"]
+mod dev;
 #[path = "kill_loop/faulty.rs"]
 mod faulty;
 #[path = "support/process.rs"]
@@ -29,11 +31,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    deeds::Deed,
-    faulty::Fault,
-    process::{Server, scrip_dev},
-};
+use crate::{deeds::Deed, dev::scrip_dev, faulty::Fault, process::Server};
 
 const CLIENTS: usize = 16;
 /// The argument that makes this program a server.

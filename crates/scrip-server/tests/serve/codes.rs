@@ -111,6 +111,28 @@ fn a_redis_keeps_codes_over_a_restart_and_only_one_that_keeps_nothing_on_a_disk(
     assert_eq!(code_after_restart(&house, &key), json!("123"));
 }
 
+/// It says so before it looks for PostgreSQL, and so needs none here.
+#[test]
+fn on_postgresql_keys_that_no_other_node_finds_are_refused() {
+    let house = House::new().set("SCRIP_STORAGE_URL", "postgres://nobody@127.0.0.1:1/none");
+    fs::create_dir(house.data()).unwrap();
+    let shared = Shared::new("lonely");
+    for keys in ["memory", &shared.setting()] {
+        let house = House::new().set("SCRIP_STORAGE_URL", "postgres://nobody@127.0.0.1:1/none");
+        fs::create_dir(house.data()).unwrap();
+        let house = house.set("SCRIP_CVC_EPOCH_KEYS", keys);
+        house.refused(&["serve"], "set cvc.epoch_keys = \"redis://…\"");
+        house.refused(&["serve"], "or say storage.only_node = true");
+        let house = house.set("SCRIP_STORAGE_ONLY_NODE", "true");
+        let said = String::from_utf8(house.run(&["serve"]).stderr).unwrap();
+        assert!(!said.contains("epoch_keys"), "{said}");
+    }
+    let redis = Redis::start();
+    let house = house.set("SCRIP_CVC_EPOCH_KEYS", &redis.url());
+    let said = String::from_utf8(house.run(&["serve"]).stderr).unwrap();
+    assert!(!said.contains("epoch_keys"), "{said}");
+}
+
 #[test]
 fn a_place_that_will_not_do_is_refused() {
     let house = House::founded();

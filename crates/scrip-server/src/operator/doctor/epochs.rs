@@ -8,6 +8,7 @@ use crate::{
     clock::SystemClock,
     config::{EpochKeysAt, Settings},
     epochs::{
+        check_sharing,
         persistence::{Persistence, line, setting},
         shared::{SharedKeys, Unfit},
     },
@@ -18,7 +19,10 @@ const CHECK: &str = "epoch keys";
 const DRIFT_MS: u64 = 5_000;
 
 pub(super) async fn epoch_keys(settings: &Settings) -> Vec<Finding> {
-    let EpochKeysAt::Redis(_) = &settings.cvc.epoch_keys else { return Vec::new() };
+    let EpochKeysAt::Redis(_) = &settings.cvc.epoch_keys else {
+        let unshared = check_sharing(settings).err();
+        return unshared.map(|it| bad(CHECK, it.to_string())).into_iter().collect();
+    };
     let client = match settings.cvc.client() {
         Ok(client) => client,
         Err(error) => return vec![bad(CHECK, format!("{error:#}"))],
