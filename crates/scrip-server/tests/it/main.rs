@@ -25,6 +25,7 @@ mod delete_token;
 mod deprecations;
 mod detokenize;
 mod directory_servers;
+mod engine;
 mod epoch_keys;
 mod epoch_keys_redis;
 mod expire_token;
