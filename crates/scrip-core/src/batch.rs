@@ -74,6 +74,9 @@ impl<'a> Batch<'a> {
         vault: &Vault,
         remember: Option<Remember<[Written]>>,
     ) -> Result<Vec<Written>, Error> {
+        for entry in &mut self.entries {
+            entry.draft.seal_code(vault).await?;
+        }
         let attempts = ATTEMPTS_MAX.checked_div(self.entries.len()).unwrap_or(1);
         for _ in 0..attempts.max(LARGE_ATTEMPTS_MAX) {
             let render = remember.as_ref().map(|it| self.render(vault, it)).transpose()?;
@@ -81,11 +84,12 @@ impl<'a> Batch<'a> {
             let batch = TokenBatch { writes: writes?, render };
             let inquiry = self.caller.inquire(Permission::TokenCreate)?;
             match vault.store.write_tokens(inquiry, batch).await? {
-                Batched::Written(outcomes) => return self.written(vault, outcomes),
+                Batched::Written(outcomes) => return self.written(vault, outcomes).await,
                 Batched::Refused(obstacles) => {
                     for (at, obstacle) in obstacles {
                         self.avoid(vault, at, obstacle)?;
                     }
+                    self.settle(vault).await?;
                 }
             }
         }
@@ -174,8 +178,29 @@ impl<'a> Batch<'a> {
         }))
     }
 
-    fn written(self, vault: &Vault, outcomes: Vec<Outcome>) -> Result<Vec<Written>, Error> {
-        let audience = Audience::Caller { vault, now: vault.clock.latest() };
+    /// What an update leaves as it is may be a code that another node sealed, and is shown.
+    async fn settle(&mut self, vault: &Vault) -> Result<(), Error> {
+        for entry in &mut self.entries {
+            if let Step::Update { change, shown_by } = &mut entry.step {
+                let (transform, now) = (shown_by.transform(), vault.clock.latest());
+                change.token.settle_cvc(vault, transform, now).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn written(
+        self,
+        vault: &Vault,
+        mut outcomes: Vec<Outcome>,
+    ) -> Result<Vec<Written>, Error> {
+        let now = vault.clock.latest();
+        for (entry, outcome) in self.entries.iter().zip(&mut outcomes) {
+            if let Outcome::Existing(found) = outcome {
+                found.settle_cvc(vault, entry.draft.permit.transform(), now).await?;
+            }
+        }
+        let audience = Audience::Caller { vault, now };
         let written = |(entry, outcome): (Entry, Outcome)| {
             let Entry { draft, step } = entry;
             match (outcome, step) {

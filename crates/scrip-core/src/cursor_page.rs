@@ -169,11 +169,12 @@ impl Filling<'_> {
             let list = ListTokens { facet, spans: spans.clone(), after, entries_max, now };
             let inquiry = self.caller.inquire(self.permission)?;
             let listing = self.vault.store.list_tokens(inquiry, list).await?;
-            for (position, stored) in listing.tokens {
+            for (position, mut stored) in listing.tokens {
                 let Some((permit, body)) = self.sees(&stored)? else { continue };
                 if self.page.len() >= self.size || self.room.is_used_up() {
                     return Ok(self.last.take());
                 }
+                stored.settle_cvc(self.vault, permit.transform(), now).await?;
                 let audience = Audience::Caller { vault: self.vault, now };
                 let view = show(&permit, &stored, body, audience)?;
                 self.room.take(&stored, &view);

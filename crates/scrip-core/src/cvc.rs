@@ -1,6 +1,6 @@
 //! The card verification code: kept apart from the card, under a key that dies.
 
-use scrip_seal::{EpochKeys, OpenEpoch, Place, Sealed, Secret};
+use scrip_seal::{EpochKeys, EpochKeysAway, OpenEpoch, Place, Presence, Sealed, Secret};
 use serde_json::Value;
 
 use crate::{
@@ -8,7 +8,9 @@ use crate::{
     caller::Caller,
     error::Error,
     id::{TenantId, TokenId},
+    permission::Transform,
     plain::Plain,
+    store::StoredToken,
     time::Timestamp,
     token_type::TokenType,
 };
@@ -36,26 +38,26 @@ impl Cvc {
         std::str::from_utf8(self.0.expose()).unwrap_or_default()
     }
 
+    /// With the key that [`prepare_cvc`] has put at hand.
     pub(crate) fn seal(
         &self,
         epochs: &EpochKeys,
         tenant: TenantId,
         token: &TokenId,
         expires_at: Timestamp,
-    ) -> CvcRecord {
+    ) -> Result<CvcRecord, Error> {
         self.seal_in(epochs, &place(tenant, token, expires_at), expires_at)
     }
-}
 
-impl Cvc {
     /// Somewhere else than at a token.
     pub(crate) fn seal_in(
         &self,
         epochs: &EpochKeys,
         place: &Place,
         expires_at: Timestamp,
-    ) -> CvcRecord {
-        CvcRecord { expires_at, sealed: epochs.seal(place, &self.0, expires_at.unix_ms) }
+    ) -> Result<CvcRecord, Error> {
+        let sealed = epochs.seal(place, &self.0, expires_at.unix_ms)?;
+        Ok(CvcRecord { expires_at, sealed })
     }
 }
 
@@ -70,9 +72,11 @@ impl CvcRecord {
         if self.expires_at <= now {
             return Ok(None);
         }
-        match epochs.open(place, &self.sealed)? {
+        match epochs.open(place, &self.sealed, self.expires_at.unix_ms)? {
             OpenEpoch::Open(secret) => Ok(Some(Cvc(secret))),
             OpenEpoch::Gone => Ok(None),
+            // To leave it out would say that there is none.
+            OpenEpoch::Unasked => Err(EpochKeysAway::Unasked.into()),
         }
     }
 
@@ -85,6 +89,40 @@ impl CvcRecord {
         now: Timestamp,
     ) -> Result<Option<Cvc>, Error> {
         self.open_in(epochs, &place(tenant, token, self.expires_at), now)
+    }
+
+    /// Asks other nodes for its key, if it is one of theirs; whether there is one.
+    ///
+    /// # Errors
+    /// They do not answer.
+    pub(crate) async fn is_gone(&self, vault: &Vault, now: Timestamp) -> Result<bool, Error> {
+        if self.expires_at <= now {
+            return Ok(true);
+        }
+        let presence = vault.epochs.find(&self.sealed, self.expires_at.unix_ms).await?;
+        Ok(presence == Presence::Gone)
+    }
+}
+
+impl StoredToken {
+    /// Before it is shown by such a right: a code whose key is gone is none, and the key of one that
+    /// is shown is at hand.
+    ///
+    /// # Errors
+    /// Other nodes have the key, and do not answer.
+    pub(crate) async fn settle_cvc(
+        &mut self,
+        vault: &Vault,
+        transform: Transform,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let Some(cvc) = self.cvc.as_ref().filter(|_| transform == Transform::Reveal) else {
+            return Ok(());
+        };
+        if cvc.is_gone(vault, now).await? {
+            self.cvc = None;
+        }
+        Ok(())
     }
 }
 
@@ -106,14 +144,38 @@ pub(crate) fn take_cvc(token_type: TokenType, data: &mut Plain) -> Option<Cvc> {
     }
 }
 
+/// Whether [`take_cvc`] would find something there.
+pub(crate) fn gives_cvc(token_type: TokenType, data: &Plain) -> bool {
+    token_type.has_cvc() && data.expose().get("cvc").is_some_and(|it| !it.is_null())
+}
+
+/// When a code ends that is given now.
+pub(crate) fn cvc_end(caller: &Caller, now: Timestamp) -> Timestamp {
+    now.after(caller.tenant().quotas.cvc_retention())
+}
+
+/// Before a code is sealed that was just given: its key may be one that nodes share.
+///
+/// # Errors
+/// It is, and cannot be asked for. Then nothing is done.
+pub(crate) async fn prepare_cvc(
+    vault: &Vault,
+    caller: &Caller,
+    now: Timestamp,
+) -> Result<(), Error> {
+    Ok(vault.epochs.prepare(cvc_end(caller, now).unix_ms).await?)
+}
+
 /// Seals a code that was just given: its time runs from now.
+///
+/// # Errors
+/// [`prepare_cvc`] was not called for this time.
 pub(crate) fn seal_cvc(
     vault: &Vault,
     caller: &Caller,
     cvc: &Cvc,
     token: &TokenId,
     now: Timestamp,
-) -> CvcRecord {
-    let tenant = caller.tenant();
-    cvc.seal(&vault.epochs, tenant.id, token, now.after(tenant.quotas.cvc_retention()))
+) -> Result<CvcRecord, Error> {
+    cvc.seal(&vault.epochs, caller.tenant().id, token, cvc_end(caller, now))
 }

@@ -9,7 +9,7 @@ use crate::{
     caller::{Caller, Permit},
     container::Containers,
     conversion::{Sight, Source, check_blind},
-    cvc::{Cvc, seal_cvc, take_cvc},
+    cvc::{Cvc, prepare_cvc, seal_cvc, take_cvc},
     error::{Error, FieldError},
     expressions::{Evaluated, IdSource, evaluate, token_id},
     id::{TokenId, TokenIntentId},
@@ -108,17 +108,34 @@ impl Draft {
         let token = StoredToken { record, cvc: None };
         let deduplicate = deduplicate(caller, new.deduplicate, fingerprint.is_some());
         let mut draft = Self { token, permit, intent, deduplicate, patch, body, cvc, naming };
-        draft.seal(vault)?;
+        draft.seal()?;
         Ok(draft)
     }
 
     /// Under the id that it has now.
-    fn seal(&mut self, vault: &Vault) -> Result<(), Error> {
-        let caller = self.permit.caller();
+    fn seal(&mut self) -> Result<(), Error> {
         let record = &mut self.token.record;
-        record.body = self.body.seal(caller.tenant(), record)?;
+        record.body = self.body.seal(self.permit.caller().tenant(), record)?;
+        Ok(())
+    }
+
+    /// The same for the code. Apart, and once all else is known to be good, since its key may have
+    /// to be asked for.
+    ///
+    /// # Errors
+    /// It cannot be asked for.
+    pub(crate) async fn seal_code(&mut self, vault: &Vault) -> Result<(), Error> {
+        if self.cvc.is_some() {
+            prepare_cvc(vault, self.permit.caller(), self.token.record.created_at).await?;
+        }
+        self.seal_code_again(vault)
+    }
+
+    /// With a key that is at hand.
+    fn seal_code_again(&mut self, vault: &Vault) -> Result<(), Error> {
+        let (caller, record) = (self.permit.caller(), &self.token.record);
         let seal = |it| seal_cvc(vault, caller, it, &record.id, record.created_at);
-        self.token.cvc = self.cvc.as_ref().map(seal);
+        self.token.cvc = self.cvc.as_ref().map(seal).transpose()?;
         Ok(())
     }
 
@@ -138,7 +155,8 @@ impl Draft {
             record.id = TokenId::random(vault.chance);
             self.naming = Naming::Fixed;
         }
-        self.seal(vault)
+        self.seal()?;
+        self.seal_code_again(vault)
     }
 
     pub(crate) fn is_aliased(&self) -> bool {

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, error, fmt, time::Duration};
 
 use scrip_expression::ExpressionError;
-use scrip_seal::{CannotOpen, KeySourceError};
+use scrip_seal::{CannotOpen, EpochKeysAway, KeySourceError};
 
 use crate::{
     permission::{ApplicationKind, Permission},
@@ -114,6 +114,13 @@ impl From<CannotOpen> for Error {
 
 impl From<KeySourceError> for Error {
     fn from(error: KeySourceError) -> Self {
+        Self::Unavailable(error.into())
+    }
+}
+
+/// A code whose key others have, who do not answer.
+impl From<EpochKeysAway> for Error {
+    fn from(error: EpochKeysAway) -> Self {
         Self::Unavailable(error.into())
     }
 }

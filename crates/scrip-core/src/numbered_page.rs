@@ -69,12 +69,13 @@ pub(crate) async fn find_page(
     let mut items = Vec::with_capacity(ids.len());
     let mut named = Vec::new();
     for ids in ids.chunks(AT_ONCE) {
-        for stored in find(vault, caller, permission, ids, now).await? {
+        for mut stored in find(vault, caller, permission, ids, now).await? {
             if room.is_used_up() {
                 let reason = "this page is too much to show at once; ask for a smaller size";
                 return Err(Error::Unprocessable { reason });
             }
             let permit = caller.permit(permission, &stored.record)?;
+            stored.settle_cvc(vault, permit.transform(), now).await?;
             let view = reveal(&permit, &stored, Audience::Caller { vault, now })?;
             room.take(&stored, &view);
             // Whoever asks by id is shown single tokens, and not a list.

@@ -60,7 +60,8 @@ impl Change {
                 patch_data((before.token_type, tenant.kind), &mut body.data, data)?;
             if patched {
                 cvc = CvcEdit::Set;
-                kept_cvc = code.map(|it| seal_cvc(vault, caller, &it, &before.id, now));
+                let seal = |it: Cvc| seal_cvc(vault, caller, &it, &before.id, now);
+                kept_cvc = code.map(seal).transpose()?;
             }
             // The id stays, so a number that it happens to hold cannot become this card's.
             if names_secret(&before.id, before.token_type, &body) {

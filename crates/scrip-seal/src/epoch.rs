@@ -5,20 +5,27 @@
 //! hour old, never a card number.
 
 mod file;
+mod shared;
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::BTreeMap,
     fmt, io,
     path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use thiserror::Error;
 use zeroize::Zeroizing;
 
+pub use crate::epoch::shared::{
+    Asked, EpochKeysAway, KeyExchange, Leave, NamedEpoch, Presence, WrappedEpochKey,
+};
 use crate::{
-    CannotOpen, Place, Sealed, Secret, chance::random, epoch::file::KeyFile, record::RecordKey,
+    CannotOpen, Place, Sealed, Secret,
+    chance::random,
+    epoch::{file::KeyFile, shared::Shared},
+    record::RecordKey,
 };
 
 /// The keys of the epochs that have not ended.
@@ -35,31 +42,61 @@ enum Keeping {
     /// In a file that ends with the machine's run. A key that never leaves its hardware would be
     /// another of these.
     File(KeyFile),
+    /// Where other nodes find them, wrapped.
+    Shared(Shared),
 }
 
 #[derive(Default)]
 struct State {
-    /// By the instant at which the epoch ends.
-    keys: BTreeMap<i64, EpochKey>,
+    /// By the instant at which the epoch ends, and the key's version. Of several keys of one epoch,
+    /// which only nodes that lost sight of each other make, everybody seals with the first.
+    keys: BTreeMap<(i64, u32), EpochKey>,
     /// The file does not hold what is here.
     unsaved: bool,
+    /// Whatever ended by then was destroyed here, and does not come back.
+    destroyed_until_ms: Option<i64>,
+}
+
+impl State {
+    fn of_epoch(&self, end: i64) -> impl Iterator<Item = &EpochKey> {
+        self.keys.range((end, 0)..=(end, u32::MAX)).map(|(_, key)| key)
+    }
+
+    fn is_over(&self, end: i64) -> bool {
+        self.destroyed_until_ms.is_some_and(|it| end <= it)
+    }
 }
 
 /// Its version is random, so that a key that was lost is told from an altered record.
 struct EpochKey {
     record: RecordKey,
-    /// For the file; a key that is in memory only is not here twice.
-    bytes: Option<Secret>,
+    twin: Twin,
+}
+
+/// What is kept of a key to be written elsewhere: a key that is in memory only is not here twice.
+enum Twin {
+    None,
+    /// For the file.
+    Bytes(Secret),
+    /// For the other nodes.
+    Wrapped(Sealed),
 }
 
 impl EpochKey {
     fn new(version: u32, bytes: Secret, keeping: &Keeping) -> Self {
         let record = RecordKey::new(version, &bytes, "epoch");
-        let bytes = match keeping {
-            Keeping::Memory => None,
-            Keeping::File(_) => Some(bytes),
+        let twin = match keeping {
+            Keeping::Memory | Keeping::Shared(_) => Twin::None,
+            Keeping::File(_) => Twin::Bytes(bytes),
         };
-        Self { record, bytes }
+        Self { record, twin }
+    }
+
+    fn bytes(&self) -> Option<&Secret> {
+        match &self.twin {
+            Twin::Bytes(bytes) => Some(bytes),
+            Twin::None | Twin::Wrapped(_) => None,
+        }
     }
 }
 
@@ -69,6 +106,8 @@ pub enum OpenEpoch {
     Open(Secret),
     /// Its key was destroyed, or this process never had it.
     Gone,
+    /// Another node may have its key: see [`EpochKeys::find`].
+    Unasked,
 }
 
 /// Why the file of epoch keys is of no use.
@@ -104,12 +143,19 @@ impl EpochKeys {
         {
             let mut state = keys.state();
             for (ends_ms, version, bytes) in found {
-                state.keys.insert(ends_ms, EpochKey::new(version, bytes, &keys.keeping));
+                let key = EpochKey::new(version, bytes, &keys.keeping);
+                state.keys.insert((ends_ms, version), key);
             }
             state.unsaved = true;
             keys.save(&mut state)?;
         }
         Ok(keys)
+    }
+
+    /// Keys that nodes of one vault have in common. Nothing can be sealed before [`EpochKeys::unlock`].
+    #[must_use]
+    pub fn shared(epoch: Duration, exchange: Arc<dyn KeyExchange>) -> Self {
+        Self::keeping(epoch, Keeping::Shared(Shared::new(exchange)))
     }
 
     fn keeping(epoch: Duration, keeping: Keeping) -> Self {
@@ -122,31 +168,52 @@ impl EpochKeys {
     }
 
     /// Seals so that the value cannot be opened once the epoch of `ends_ms` is over.
-    #[must_use]
-    pub fn seal(&self, place: &Place, plaintext: &Secret, ends_ms: i64) -> Sealed {
+    ///
+    /// # Errors
+    /// The key is one that nodes share, and was not asked for; see [`EpochKeys::prepare`].
+    pub fn seal(
+        &self,
+        place: &Place,
+        plaintext: &Secret,
+        ends_ms: i64,
+    ) -> Result<Sealed, EpochKeysAway> {
         let state = &mut *self.state();
-        let key = match state.keys.entry(self.epoch_end(ends_ms)) {
-            Entry::Occupied(it) => it.into_mut(),
-            Entry::Vacant(it) => {
-                state.unsaved = true;
-                let bytes = Secret::new(Zeroizing::new(random::<32>()).to_vec());
-                it.insert(EpochKey::new(u32::from_be_bytes(random()), bytes, &self.keeping))
-            }
-        };
+        let end = self.epoch_end(ends_ms);
+        if let Some(key) = state.of_epoch(end).next() {
+            return Ok(key.record.seal(place, plaintext.expose()));
+        }
+        if matches!(self.keeping, Keeping::Shared(_)) {
+            return Err(EpochKeysAway::Unasked);
+        }
+        let version = u32::from_be_bytes(random());
+        let bytes = Secret::new(Zeroizing::new(random::<32>()).to_vec());
+        let key = EpochKey::new(version, bytes, &self.keeping);
         let sealed = key.record.seal(place, plaintext.expose());
+        state.keys.insert((end, version), key);
+        state.unsaved = true;
         // Should it fail, a restart would cost these codes; whoever destroys keys hears of it.
         drop(self.save(state));
-        sealed
+        Ok(sealed)
     }
 
+    /// What was sealed with the same `ends_ms`.
+    ///
     /// # Errors
     /// The bytes are damaged or belong to another place.
-    pub fn open(&self, place: &Place, sealed: &Sealed) -> Result<OpenEpoch, CannotOpen> {
+    pub fn open(
+        &self,
+        place: &Place,
+        sealed: &Sealed,
+        ends_ms: i64,
+    ) -> Result<OpenEpoch, CannotOpen> {
         let version = sealed.key_version()?;
-        match self.state().keys.values().find(|it| it.record.version == version) {
-            Some(key) => Ok(OpenEpoch::Open(key.record.open(place, sealed)?)),
-            None => Ok(OpenEpoch::Gone),
+        let state = self.state();
+        if let Some(key) = state.keys.values().find(|it| it.record.version == version) {
+            return Ok(OpenEpoch::Open(key.record.open(place, sealed)?));
         }
+        let shared = matches!(self.keeping, Keeping::Shared(_));
+        let over = state.is_over(self.epoch_end(ends_ms));
+        Ok(if shared && !over { OpenEpoch::Unasked } else { OpenEpoch::Gone })
     }
 
     /// Destroys the keys of every epoch that has ended: here, and in the file if there is one.
@@ -157,7 +224,8 @@ impl EpochKeys {
     pub fn destroy_ended(&self, now_ms: i64) -> Result<(), EpochFileError> {
         let state = &mut *self.state();
         let had = state.keys.len();
-        state.keys.retain(|end, _| *end > now_ms);
+        state.keys.retain(|(end, _), _| *end > now_ms);
+        state.destroyed_until_ms = state.destroyed_until_ms.max(Some(now_ms));
         state.unsaved |= state.keys.len() < had;
         self.save(state)
     }
@@ -165,7 +233,7 @@ impl EpochKeys {
     /// When the next key is to be destroyed.
     #[must_use]
     pub fn next_end_ms(&self) -> Option<i64> {
-        self.state().keys.keys().next().copied()
+        self.state().keys.keys().next().map(|(end, _)| *end)
     }
 
     /// How many keys there are now.
@@ -177,9 +245,7 @@ impl EpochKeys {
     fn save(&self, state: &mut State) -> Result<(), EpochFileError> {
         if let (true, Keeping::File(file)) = (state.unsaved, &self.keeping) {
             let keys = state.keys.iter();
-            file.save(
-                keys.filter_map(|(end, it)| Some((*end, it.record.version, it.bytes.as_ref()?))),
-            )?;
+            file.save(keys.filter_map(|((end, version), it)| Some((*end, *version, it.bytes()?))))?;
         }
         state.unsaved = false;
         Ok(())

@@ -22,7 +22,10 @@ pub use crate::{
     chance::fill_random,
     checksum::Checksum,
     digest::{Fingerprint, IndexDigest, KeyedHash, Mac, Pepper},
-    epoch::{EpochFileError, EpochKeys, OpenEpoch},
+    epoch::{
+        Asked, EpochFileError, EpochKeys, EpochKeysAway, KeyExchange, Leave, NamedEpoch, OpenEpoch,
+        Presence, WrappedEpochKey,
+    },
     place::Place,
     root::{KeySource, KeySourceError, RootKey},
     sealed::{CannotOpen, Sealed},

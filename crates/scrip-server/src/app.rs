@@ -113,6 +113,8 @@ impl App {
     pub fn open(&self, directory: Directory, source: Arc<dyn KeySource>) {
         report(None, &directory);
         self.vault.audit.open(directory.audit_key());
+        let vault = directory.pepper().counter_name(&[b"epoch keys"]);
+        self.vault.epochs.unlock(Arc::clone(&source), vault);
         self.directory.store(Some(Arc::new(directory)));
         // The first one stays: it is what opened the vault. Last, since others wait for it.
         drop(self.source.set(source));

@@ -39,6 +39,7 @@ const GENTLE_STEPS_MAX: u32 = 100_000;
 const PAUSE_IN_A_HURRY: Duration = Duration::from_millis(1);
 const SWEEP_COUNTERS_EVERY: Duration = Duration::from_secs(1);
 const LOOK_AT_KEYS_EVERY: Duration = Duration::from_secs(1);
+const RENEW_KEYS_EVERY: Duration = Duration::from_secs(2);
 const PAUSE_LEAST: Duration = Duration::from_millis(5);
 /// A change that another process made counts here within a second.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -55,6 +56,10 @@ pub(crate) fn start(app: &Arc<App>) {
     keep_going("follow_directory", move || follow_directory(Arc::clone(&follower)));
     let vault = app.vault.clone();
     keep_going("destroy_epoch_keys", move || destroy_epoch_keys(vault.clone()));
+    if app.vault.epochs.exchange().is_some() {
+        let renewing = Arc::clone(app);
+        keep_going("renew_epoch_keys", move || renew_epoch_keys(Arc::clone(&renewing)));
+    }
     let sweeper = Arc::clone(app);
     keep_going("expire_tokens", move || expire_tokens(Arc::clone(&sweeper)));
     let sweeper = Arc::clone(app);
@@ -151,6 +156,19 @@ async fn destroy_epoch_keys(vault: Vault) {
         let left = left.and_then(|it| u64::try_from(it).ok()).map(Duration::from_millis);
         // The clock may be set forward meanwhile, and keys that end sooner may be made.
         sleep(left.unwrap_or(LOOK_AT_KEYS_EVERY).clamp(PAUSE_LEAST, LOOK_AT_KEYS_EVERY)).await;
+    }
+}
+
+/// What is held here and was lost where nodes share it, by a restart or by a hand, is back there
+/// before long: other nodes show codes that were sealed with it.
+async fn renew_epoch_keys(app: Arc<App>) {
+    app.opened().await;
+    let mut ticks = tokio::time::interval(RENEW_KEYS_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        // That they are away was said by whoever found out.
+        drop(app.vault.epochs.renew().await);
     }
 }
 

@@ -19,7 +19,9 @@ use std::{
 use scrip_seal::Secret;
 
 pub(crate) use crate::config::{
-    table::{Deprecated, Log, RateLimits, Server, Settings, Storage, TelemetrySettings, Tls},
+    table::{
+        CvcSettings, Deprecated, Log, RateLimits, Server, Settings, Storage, TelemetrySettings, Tls,
+    },
     value::{Endpoint, EpochKeysAt, Export, LockMemory, LogFormat, Switch},
 };
 use crate::config::{
@@ -249,6 +251,11 @@ fn contradictions(settings: &Settings) -> Vec<String> {
     }
     if settings.limits.redis_password_file.is_some() && settings.limits.redis_url.is_none() {
         found.push("limits.redis_password_file: there is no limits.redis_url".to_owned());
+    }
+    let cvc = &settings.cvc;
+    if cvc.epoch_keys_password_file.is_some() && !matches!(cvc.epoch_keys, EpochKeysAt::Redis(_)) {
+        found
+            .push("cvc.epoch_keys_password_file: cvc.epoch_keys is no address of Redis".to_owned());
     }
     found.extend(storage::contradictions(settings));
     found.extend(threeds::contradictions(settings));

@@ -151,11 +151,12 @@ impl Settings {
         memory: Memory,
         directory_servers: Arc<dyn DirectoryServers>,
     ) -> anyhow::Result<Vault> {
+        epochs::check_sharing(self)?;
         let store = self.open_store(memory).await?;
         let known = store.known_time().await.map_err(|it| explain(it.into()))?;
         Ok(Vault {
             store,
-            epochs: Arc::new(epochs::open(self)?),
+            epochs: Arc::new(epochs::open(self).await?),
             clock: Arc::new(SteadyClock::start(known, self.clock.start)),
             chance: scrip_seal::fill_random,
             bins: Arc::default(),

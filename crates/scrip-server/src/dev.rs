@@ -100,6 +100,8 @@ fn open_shop(
 /// What is said on the command line, and what is not worth its trouble here.
 fn flags(arguments: &DevArguments, environment: &Environment) -> Vec<Flag> {
     let mut flags = vec![("server.lock_memory", "off".to_owned()), ("server.user", String::new())];
+    // It makes its own tenant and keys, so nobody else serves its vault.
+    flags.push(("storage.only_node", "true".to_owned()));
     flags.extend(arguments.data_dir.clone().map(|it| ("storage.data_dir", it)));
     flags.extend(arguments.listen.map(|it| ("server.listen", it.to_string())));
     let mode = |it| match it {

@@ -1,25 +1,74 @@
-//! Where the keys of card verification codes are: in memory, or in a file that is in memory too.
+//! Where the keys of card verification codes are: in memory, in a file that is in memory too, or with
+//! other nodes in Redis.
+
+pub mod persistence;
+pub mod shared;
 
 use std::{fs, os::unix::fs::MetadataExt, path::Path, time::Duration};
 
 use anyhow::{Context, bail};
 use nix::unistd::Uid;
+use redis::Client;
 use scrip_seal::EpochKeys;
 
 use crate::{
-    config::{EpochKeysAt, Settings},
+    config::{CvcSettings, EpochKeysAt, Settings},
     data::create_folder,
+    epochs::shared::{Disks, SharedKeys},
 };
 
 /// How long after the end of its retention a code's key is destroyed, at the latest.
 pub(crate) const EPOCH: Duration = Duration::from_secs(15 * 60);
 
 /// # Errors
-/// The file is where a key that was destroyed could be found again, or where others could read it.
-pub(crate) fn open(settings: &Settings) -> anyhow::Result<EpochKeys> {
-    let EpochKeysAt::File(path) = &settings.cvc.epoch_keys else {
-        return Ok(EpochKeys::in_memory(EPOCH));
-    };
+/// They are where a key that was destroyed could be found again, or where others could read it; or
+/// where other nodes could not find them.
+pub(crate) async fn open(settings: &Settings) -> anyhow::Result<EpochKeys> {
+    match &settings.cvc.epoch_keys {
+        EpochKeysAt::Memory => Ok(EpochKeys::in_memory(EPOCH)),
+        EpochKeysAt::File(path) => open_file(settings, path),
+        EpochKeysAt::Redis(_) => {
+            let shared = SharedKeys::start(settings.cvc.client()?, settings.cvc.disks()).await;
+            let shared = shared.map_err(|it| anyhow::anyhow!("cvc.epoch_keys: {it}"))?;
+            Ok(EpochKeys::shared(EPOCH, shared))
+        }
+    }
+}
+
+/// On PostgreSQL there may be other nodes, which could not show the codes that this one seals.
+///
+/// # Errors
+/// Nothing says that they can, or that there are none.
+pub(crate) fn check_sharing(settings: &Settings) -> anyhow::Result<()> {
+    let shared = matches!(settings.cvc.epoch_keys, EpochKeysAt::Redis(_));
+    if settings.storage.url.is_none() || settings.storage.only_node || shared {
+        return Ok(());
+    }
+    bail!(
+        "cvc.epoch_keys: other nodes on this PostgreSQL could not show the card verification codes \
+         that are sealed here; set cvc.epoch_keys = \"redis://…\", by which nodes share their keys, \
+         or say storage.only_node = true if there is no other node"
+    )
+}
+
+impl CvcSettings {
+    /// For the Redis that it names.
+    ///
+    /// # Errors
+    /// It names none, or its password cannot be read.
+    pub(crate) fn client(&self) -> anyhow::Result<Client> {
+        let EpochKeysAt::Redis(url) = &self.epoch_keys else {
+            bail!("cvc.epoch_keys: is no address of Redis");
+        };
+        url.client(self.epoch_keys_password_file.as_deref()).context("cvc.epoch_keys")
+    }
+
+    fn disks(&self) -> Disks {
+        if self.epoch_keys_on_disk { Disks::Allowed } else { Disks::Refused }
+    }
+}
+
+fn open_file(settings: &Settings, path: &Path) -> anyhow::Result<EpochKeys> {
     let folder = path.parent().context("cvc.epoch_keys: the file has no folder")?;
     create_folder(folder).context("cvc.epoch_keys")?;
     check_folder(folder, settings)?;

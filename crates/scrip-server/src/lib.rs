@@ -13,7 +13,7 @@ mod control;
 mod data;
 pub mod demo;
 mod dev;
-mod epochs;
+pub mod epochs;
 mod export;
 mod head_file;
 pub mod http;

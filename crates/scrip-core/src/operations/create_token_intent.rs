@@ -8,7 +8,7 @@ use crate::{
     audit::{AuditRecord, Operation},
     body::Body,
     caller::{Caller, Needs},
-    cvc::take_cvc,
+    cvc::{cvc_end, prepare_cvc, take_cvc},
     error::{Error, FieldError},
     expressions::evaluate,
     id::{TokenIntentId, random_uuid},
@@ -50,10 +50,14 @@ pub async fn create_token_intent(
         body: Sealed::from_stored(Vec::new()),
     };
     record.body = body.seal(tenant, &record)?;
+    if cvc.is_some() {
+        prepare_cvc(vault, caller, now).await?;
+    }
     let cvc = cvc.map(|it| {
-        let ends = now.after(tenant.quotas.cvc_retention());
+        let ends = cvc_end(caller, now);
         it.seal_in(&vault.epochs, &cvc_place(tenant.id, record.id, ends), ends)
     });
+    let cvc = cvc.transpose()?;
     let seen = view(&vault.bins, tenant, &record, body);
     let needs = Needs::Permission(Permission::TokenIntentCreate);
     let answer = remember

@@ -12,10 +12,10 @@ use crate::{
     caller::Caller,
     compiled::Draw,
     container::Containers,
-    cvc::CvcRecord,
+    cvc::{Cvc, CvcRecord},
     enrichment,
     error::{Error, FieldError},
-    id::{TokenId, TokenIntentId},
+    id::{TenantId, TokenId, TokenIntentId},
     operations::{check_count, give_way},
     path::AttributePath,
     permission::{Permission, Transform},
@@ -62,8 +62,8 @@ pub async fn detokenize(
     let found = vault.store.find_tokens(inquiry, &ids, now).await?;
     let (mut seen, mut recorded) = (BTreeMap::new(), Vec::new());
     for ((id, kind), stored) in named.into_iter().zip(found) {
-        let Some(stored) = stored else { continue };
-        let (view, transform) = view(vault, caller, &stored, now)?;
+        let Some(mut stored) = stored else { continue };
+        let (view, transform) = view(vault, caller, &mut stored, now).await?;
         recorded.push(Seen::token(&stored.record, transform));
         let shown = if kind == ReferenceKind::Token {
             let enrichments = enrichment::of(&view, &vault.bins);
@@ -140,10 +140,10 @@ async fn intent(
             masked.map_err(broken)?.map(|it| it.data)
         }
         Transform::Reveal => {
-            let open = |it: &CvcRecord| {
-                it.open_in(&vault.epochs, &cvc_place(tenant.id, id, it.expires_at), now)
+            let cvc = match &cvc {
+                Some(it) => open_code(vault, it, (tenant.id, id), now).await?,
+                None => None,
             };
-            let cvc = cvc.as_ref().map(open).transpose()?.flatten();
             Some(with_cvc(opened.data.duplicate(), cvc))
         }
     };
@@ -151,13 +151,26 @@ async fn intent(
     Ok(Some(((wholes.intent)(&view, data), permit.transform())))
 }
 
-fn view(
+async fn open_code(
+    vault: &Vault,
+    record: &CvcRecord,
+    (tenant, id): (TenantId, TokenIntentId),
+    now: Timestamp,
+) -> Result<Option<Cvc>, Error> {
+    if record.is_gone(vault, now).await? {
+        return Ok(None);
+    }
+    record.open_in(&vault.epochs, &cvc_place(tenant, id, record.expires_at), now)
+}
+
+async fn view(
     vault: &Vault,
     caller: &Caller,
-    stored: &StoredToken,
+    stored: &mut StoredToken,
     now: Timestamp,
 ) -> Result<(TokenView, Transform), Error> {
     let permit = caller.permit(Permission::TokenRead, &stored.record)?;
+    stored.settle_cvc(vault, permit.transform(), now).await?;
     let view = reveal(&permit, stored, Audience::Caller { vault, now })?;
     Ok((view, permit.transform()))
 }

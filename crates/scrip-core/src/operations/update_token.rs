@@ -8,6 +8,7 @@ use crate::{
     audit::{AuditRecord, Operation},
     batch::{ATTEMPTS_MAX, too_contended},
     caller::{Caller, Permit},
+    cvc::{gives_cvc, prepare_cvc},
     draft::deduplicate,
     error::Error,
     id::TokenId,
@@ -32,8 +33,14 @@ pub async fn update_token(
     for _ in 0..ATTEMPTS_MAX {
         let (now, latest) = (vault.clock.now(), vault.clock.latest());
         let inquiry = caller.inquire(Permission::TokenUpdate)?;
-        let stored = vault.store.find_token(inquiry, id, latest).await?.ok_or(Error::NotFound)?;
+        let found = vault.store.find_token(inquiry, id, latest).await?;
+        let mut stored = found.ok_or(Error::NotFound)?;
         let permit = caller.permit(Permission::TokenUpdate, &stored.record)?;
+        if patch.data.as_ref().is_some_and(|it| gives_cvc(stored.record.token_type, it)) {
+            prepare_cvc(vault, caller, now).await?;
+        } else {
+            stored.settle_cvc(vault, permit.transform(), latest).await?;
+        }
         let change = Change::new(vault, caller, stored, &patch, now)?;
         // Two permits: one to write with, one to show the result by, after a move perhaps.
         let shown_by = change.shown_by(caller, permit.transform())?;
@@ -45,8 +52,11 @@ pub async fn update_token(
         let inquiry = caller.inquire(Permission::TokenUpdate)?;
         let audience = Audience::Caller { vault, now: latest };
         match vault.store.write_tokens(inquiry, batch).await? {
-            Batched::Written(outcomes) => match outcomes.as_slice() {
-                [Outcome::Existing(found)] => return found_instead(&shown_by, found, audience),
+            Batched::Written(mut outcomes) => match outcomes.as_mut_slice() {
+                [Outcome::Existing(found)] => {
+                    found.settle_cvc(vault, shown_by.transform(), latest).await?;
+                    return found_instead(&shown_by, found, audience);
+                }
                 _ => return change.written(&shown_by, None, audience),
             },
             Batched::Refused(_) => (),

@@ -8,13 +8,14 @@ const MINUTE: i64 = 60_000;
 const EPOCH: Duration = Duration::from_secs(60);
 
 fn sealed(keys: &EpochKeys, ends_ms: i64) -> Sealed {
-    keys.seal(&Place::new("cvc"), &Secret::new(b"123".to_vec()), ends_ms)
+    keys.seal(&Place::new("cvc"), &Secret::new(b"123".to_vec()), ends_ms).unwrap()
 }
 
 fn open(keys: &EpochKeys, sealed: &Sealed) -> Option<Vec<u8>> {
-    match keys.open(&Place::new("cvc"), sealed).unwrap() {
+    match keys.open(&Place::new("cvc"), sealed, 0).unwrap() {
         OpenEpoch::Open(secret) => Some(secret.expose().to_vec()),
         OpenEpoch::Gone => None,
+        OpenEpoch::Unasked => unreachable!("these are not shared"),
     }
 }
 
@@ -51,7 +52,7 @@ fn a_restart_loses_the_value_and_tells_it_from_tampering() {
 
     let mut bytes = sealed.as_bytes().to_vec();
     *bytes.last_mut().unwrap() ^= 1;
-    assert!(keys.open(&Place::new("cvc"), &Sealed::from_stored(bytes)).is_err());
+    assert!(keys.open(&Place::new("cvc"), &Sealed::from_stored(bytes), 5).is_err());
 }
 
 #[test]
@@ -86,8 +87,7 @@ fn what_is_destroyed_is_overwritten() {
     let path = folder.path().join("epochs");
     let keys = EpochKeys::in_file(EPOCH, &path).unwrap();
     drop(sealed(&keys, 5));
-    let secret =
-        keys.state().keys.values().next().unwrap().bytes.as_ref().unwrap().expose().to_vec();
+    let secret = keys.state().keys.values().next().unwrap().bytes().unwrap().expose().to_vec();
     assert!(contains(&fs::read(&path).unwrap(), &secret), "the control");
     let held = folder.path().join("held");
     fs::hard_link(&path, &held).unwrap();

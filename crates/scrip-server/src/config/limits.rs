@@ -1,6 +1,6 @@
 //! The settings of rate limits: their kinds of values, and the limiter made of them.
 
-use std::{fs, num::NonZeroU32, time::Duration};
+use std::{fs, num::NonZeroU32, path::Path, time::Duration};
 
 use anyhow::Context;
 use ipnet::{IpNet, Ipv4Net};
@@ -121,10 +121,27 @@ impl Value for RedisUrl {
         let info = info.ok_or_else(|| rule.to_owned())?;
         if info.redis_settings().password().is_some() {
             return Err(
-                "must have no password; that goes into limits.redis_password_file".to_owned()
+                "must have no password; that goes into a file, which another setting names"
+                    .to_owned(),
             );
         }
         Ok(Self(info))
+    }
+}
+
+impl RedisUrl {
+    /// # Errors
+    /// The password cannot be read.
+    pub(crate) fn client(&self, password_file: Option<&Path>) -> anyhow::Result<Client> {
+        let mut info = self.0.clone();
+        if let Some(file) = password_file {
+            let cannot = || format!("{} cannot be read", file.display());
+            let password = Zeroizing::new(fs::read_to_string(file).with_context(cannot)?);
+            let settings = info.redis_settings().clone().set_password(password.trim_end());
+            info = info.set_redis_settings(settings);
+        }
+        // Its own words could quote the address.
+        Client::open(info).map_err(|_| anyhow::anyhow!("the address of Redis cannot be used"))
     }
 }
 
@@ -149,24 +166,13 @@ impl RateLimits {
         }
         let limiter = Limiter::new(self.figures(), self.counters_max.get());
         let Some(url) = &self.redis_url else { return Ok(limiter) };
-        let shared = Shared::start(self.client(url)?, self.redis_deadline_ms.milliseconds()).await;
+        let client = url.client(self.redis_password_file.as_deref()).context("limits.redis_url")?;
+        let shared = Shared::start(client, self.redis_deadline_ms.milliseconds()).await;
         Ok(limiter.sharing(shared, self.redis_away))
     }
 
     pub(crate) fn proxies(&self) -> TrustedProxies {
         TrustedProxies(self.trusted_proxies.0.clone())
-    }
-
-    fn client(&self, url: &RedisUrl) -> anyhow::Result<Client> {
-        let mut info = url.0.clone();
-        if let Some(file) = &self.redis_password_file {
-            let cannot = || format!("{} cannot be read", file.display());
-            let password = Zeroizing::new(fs::read_to_string(file).with_context(cannot)?);
-            let settings = info.redis_settings().clone().set_password(password.trim_end());
-            info = info.set_redis_settings(settings);
-        }
-        // Its own words could quote the address.
-        Client::open(info).map_err(|_| anyhow::anyhow!("limits.redis_url cannot be used"))
     }
 
     fn figures(&self) -> Figures {

@@ -158,6 +158,9 @@ settings! {
         serve_role: Option<String> = "",
         /// Who vouches for PostgreSQL's certificate, a PEM file; empty for whom this system trusts.
         ca_file: Option<PathBuf> = "",
+        /// That no other node serves this PostgreSQL, so that the keys of card verification codes need
+        /// not be where others find them.
+        only_node: bool = "false",
     }
     keys: Keys {
         /// The root key; empty for `root.key` in the data directory.
@@ -165,10 +168,15 @@ settings! {
     }
     cvc: CvcSettings {
         /// Where the keys of card verification codes are, which never lie beside the data:
-        /// memory (a restart loses codes), or `file:PATH` on a tmpfs or ramfs, such as
-        /// `file:/dev/shm/scrip/epochs` (a restart of the process keeps them).
+        /// memory (a restart loses codes); `file:PATH` on a tmpfs or ramfs, such as
+        /// `file:/dev/shm/scrip/epochs` (a restart of the process keeps them); or the address of a
+        /// Redis or Valkey without persistence, such as `redis://10.0.0.5:6379/0` or
+        /// `rediss://user@redis.internal/`, by which several servers share them.
         epoch_keys: EpochKeysAt = "memory",
-        /// Allow that file on a disk, where a destroyed key may be found again.
+        /// A file with the password of that Redis; empty when it asks for none.
+        epoch_keys_password_file: Option<PathBuf> = "",
+        /// Allow that file on a disk, or a Redis that may write to one, where a destroyed key may be
+        /// found again.
         epoch_keys_on_disk: bool = "false",
     }
     clock: ClockSettings {

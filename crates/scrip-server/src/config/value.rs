@@ -6,7 +6,7 @@ use hyper::Uri;
 use scrip_core::audit::trail::Reads;
 use tracing_subscriber::EnvFilter;
 
-use crate::clock::steady::Trust;
+use crate::{clock::steady::Trust, config::limits::RedisUrl};
 
 /// How a value is written in the file. A variable is always text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,21 +156,30 @@ impl Value for Switch {
 }
 
 /// Where the keys of card verification codes are. A token of PKCS#11 would be another place.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum EpochKeysAt {
     Memory,
     File(PathBuf),
+    /// Where other servers of the vault find them.
+    Redis(RedisUrl),
 }
 
 impl Value for EpochKeysAt {
     const FORM: Form = Form::Text;
 
     fn parse(text: &str) -> Result<Self, String> {
+        if text.starts_with("redis") {
+            return RedisUrl::parse(text).map(Self::Redis);
+        }
         let file = text.strip_prefix("file:").map(PathBuf::from);
         match file.filter(|it| it.is_absolute() && it.file_name().is_some()) {
             Some(path) => Ok(Self::File(path)),
             None if text == "memory" => Ok(Self::Memory),
-            None => Err("must be memory, or file: and an absolute path".to_owned()),
+            None => {
+                Err("must be memory, or file: and an absolute path, or the address of a Redis \
+                         such as redis://10.0.0.5:6379/0"
+                    .to_owned())
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use scrip_core::{
     compiled,
     measure::{Counter, LogMeasures, StoreMeasures},
 };
+use scrip_seal::{EpochKeys, KeyExchange};
 
 use crate::{
     app::App,
@@ -130,7 +131,17 @@ fn directory(page: &mut Page, app: &App) {
     page.single(&table::DIRECTORY_VERSION, version);
     page.single(&table::DIRECTORY_TENANTS, tenants);
     page.single(&table::ALTERATIONS, alterations.len());
-    page.single(&table::EPOCH_KEYS, app.vault.epochs.held());
+    epoch_keys(page, &app.vault.epochs);
+}
+
+fn epoch_keys(page: &mut Page, epochs: &EpochKeys) {
+    page.single(&table::EPOCH_KEYS, epochs.held());
+    let exchange = epochs.exchange();
+    page.single(&table::EPOCH_KEYS_FAILED, exchange.map(KeyExchange::failed).unwrap_or_default());
+    page.family(&table::EPOCH_KEYS_UP);
+    if let Some(exchange) = exchange {
+        page.sample(&[], u64::from(exchange.answers()));
+    }
 }
 
 fn sweepers(page: &mut Page, metrics: &Metrics) {

@@ -59,6 +59,8 @@ families! {
     DIRECTORY_RELOADS Counter "scrip_directory_reloads_total" "Loads of tenants, applications and keys, by outcome.";
     ALTERATIONS Gauge "scrip_policy_alterations" "Policy rows that are not as the vault wrote them.";
     EPOCH_KEYS Gauge "scrip_epoch_keys" "Keys of card verification codes that are held now.";
+    EPOCH_KEYS_FAILED Counter "scrip_shared_epoch_keys_failures_total" "Times that shared keys of card verification codes could not be asked for.";
+    EPOCH_KEYS_UP Gauge "scrip_shared_epoch_keys_up" "1 while shared keys of card verification codes can be asked for; absent when there are none.";
     SWEPT Counter "scrip_sweeper_removed_total" "What left because its time was over, by kind.";
     SWEEP_FAILURES Counter "scrip_sweeper_failures_total" "Runs of a sweeper that broke off, by kind.";
     SWEEP_FINISHED Gauge "scrip_sweeper_last_finished_timestamp_seconds" "When a sweeper last left nothing to remove, by kind; 0 before the first time.";

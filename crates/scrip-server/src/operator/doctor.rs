@@ -1,5 +1,6 @@
 //! `scrip doctor`: what could go wrong here, and what to do about it.
 
+mod epochs;
 mod postgres;
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
@@ -66,10 +67,12 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
     findings.extend(transport(&settings));
     findings.extend(directory_servers(&settings));
     findings.extend(runtime()?.block_on(async {
+        let mut findings = epochs::epoch_keys(&settings).await;
         match settings.open_vault_beside().await {
-            Ok(vault) => inside(&settings, &vault).await,
-            Err(error) => vec![bad("store", format!("{error:#}"))],
+            Ok(vault) => findings.extend(inside(&settings, &vault).await),
+            Err(error) => findings.push(bad("store", format!("{error:#}"))),
         }
+        findings
     }));
     if let Some(it) = settings.storage.postgres()? {
         findings.extend(runtime()?.block_on(postgres::look(&settings, it)));

@@ -26,6 +26,8 @@ mod deprecations;
 mod detokenize;
 mod directory_servers;
 mod engine;
+mod epoch_keys;
+mod epoch_keys_redis;
 mod expire_token;
 mod expressions;
 mod get_challenge_result;
@@ -53,6 +55,7 @@ mod pipeline;
 #[path = "../support/prometheus.rs"]
 mod prometheus;
 mod receive_result;
+#[path = "../support/redis.rs"]
 mod redis;
 mod replays;
 mod search_tokens;

@@ -58,7 +58,7 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) clock: Arc<MovedClock>,
     pub(crate) scripted: Arc<Scripted>,
-    pub(crate) engine: Engine,
+    pub(crate) engine: Arc<Engine>,
     agent: ureq::Agent,
 }
 
@@ -99,7 +99,7 @@ impl Server {
             .enable_all()
             .build()
             .unwrap();
-        let engine = runtime.block_on(Engine::new());
+        let engine = Arc::new(runtime.block_on(Engine::new()));
         let clock = Arc::new(MovedClock::default());
         let root = RootKey::from_text("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
         let root = Arc::new(root);
@@ -126,6 +126,24 @@ impl Server {
         runtime.spawn(serve(Arc::clone(&app), listener, std::future::pending()));
         let config = ureq::Agent::config_builder().http_status_as_error(false).build();
         Self { runtime, app, root, address, clock, scripted, engine, agent: config.into() }
+    }
+
+    /// Another node on the same store.
+    pub(crate) fn beside(&self, adjust: impl FnOnce(&mut App)) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let (vault, root) = (self.app.vault.clone(), Arc::clone(&self.root));
+        let (app, listener) = runtime.block_on(async {
+            let directory = Directory::load(&*vault.store, &*root, None).await.unwrap();
+            let mut app = App::new(vault, directory, Arc::<RootKey>::clone(&root));
+            app.limiter = Limiter::off();
+            adjust(&mut app);
+            (Arc::new(app), TcpListener::bind("127.0.0.1:0").await.unwrap())
+        });
+        let address = listener.local_addr().unwrap();
+        runtime.spawn(serve(Arc::clone(&app), listener, std::future::pending()));
+        let (clock, scripted) = (Arc::clone(&self.clock), Arc::clone(&self.scripted));
+        let (engine, agent) = (Arc::clone(&self.engine), self.agent.clone());
+        Self { runtime, app, root, address, clock, scripted, engine, agent }
     }
 
     pub(crate) fn tenant(&self, settings: Settings) -> Keys {

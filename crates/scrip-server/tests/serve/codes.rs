@@ -5,7 +5,10 @@ use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, thread::sleep, time::
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use serde_json::{Value, json};
 
-use crate::house::{House, Running, eventually};
+use crate::{
+    house::{House, Running, eventually},
+    redis::Redis,
+};
 
 /// A folder in memory, that goes with the test.
 struct Shared(PathBuf);
@@ -75,6 +78,59 @@ fn a_restart_keeps_codes_only_where_their_keys_are_in_a_file() {
     assert_eq!(code_after_restart(&house, &key), json!("123"));
     let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(shared.0.clone()), mode(shared.0.join("epochs"))), (0o700, 0o600));
+}
+
+/// As it would be with another node: the process that sealed the code is gone.
+#[test]
+fn a_redis_keeps_codes_over_a_restart_and_only_one_that_keeps_nothing_on_a_disk() {
+    let (house, key) = House::with_key();
+    let mut redis = Redis::start();
+    let house = house.set("SCRIP_CVC_EPOCH_KEYS", &redis.url());
+    assert_eq!(code_after_restart(&house, &key), json!("123"));
+    let doctor = house.run(&["doctor"]);
+    let said = String::from_utf8(doctor.stdout).unwrap();
+    assert!(said.contains("Redis answers, and keeps nothing on a disk"), "{said}");
+
+    redis.kill();
+    let said = String::from_utf8(house.run(&["doctor"]).stdout).unwrap();
+    assert!(said.contains("codes are neither taken nor shown"), "{said}");
+    // It serves cards all the same, and codes again as soon as Redis is back, but for those it lost.
+    let running = opened(&house);
+    let with_code = json!({"type": "card", "data": {"number": "4242424242424242", "cvc": "123"}});
+    assert_eq!(ask(&running, &key, "POST", "/tokens", &with_code).0, 503);
+    let without = json!({"type": "card", "data": {"number": "4242424242424242"}});
+    assert_eq!(ask(&running, &key, "POST", "/tokens", &without).0, 201);
+    assert!(redis.run());
+    assert!(eventually(|| ask(&running, &key, "POST", "/tokens", &with_code).0 == 201));
+    drop(running);
+
+    redis.kill();
+    assert!(redis.run_with(&["--appendonly", "yes"]));
+    house.refused(&["serve"], "it keeps what it is given on a disk");
+    let house = house.set("SCRIP_CVC_EPOCH_KEYS_ON_DISK", "true");
+    assert_eq!(code_after_restart(&house, &key), json!("123"));
+}
+
+/// It says so before it looks for PostgreSQL, and so needs none here.
+#[test]
+fn on_postgresql_keys_that_no_other_node_finds_are_refused() {
+    let house = House::new().set("SCRIP_STORAGE_URL", "postgres://nobody@127.0.0.1:1/none");
+    fs::create_dir(house.data()).unwrap();
+    let shared = Shared::new("lonely");
+    for keys in ["memory", &shared.setting()] {
+        let house = House::new().set("SCRIP_STORAGE_URL", "postgres://nobody@127.0.0.1:1/none");
+        fs::create_dir(house.data()).unwrap();
+        let house = house.set("SCRIP_CVC_EPOCH_KEYS", keys);
+        house.refused(&["serve"], "set cvc.epoch_keys = \"redis://…\"");
+        house.refused(&["serve"], "or say storage.only_node = true");
+        let house = house.set("SCRIP_STORAGE_ONLY_NODE", "true");
+        let said = String::from_utf8(house.run(&["serve"]).stderr).unwrap();
+        assert!(!said.contains("epoch_keys"), "{said}");
+    }
+    let redis = Redis::start();
+    let house = house.set("SCRIP_CVC_EPOCH_KEYS", &redis.url());
+    let said = String::from_utf8(house.run(&["serve"]).stderr).unwrap();
+    assert!(!said.contains("epoch_keys"), "{said}");
 }
 
 #[test]

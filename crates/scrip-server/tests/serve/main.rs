@@ -39,6 +39,10 @@ mod postgres;
 mod prometheus;
 #[cfg(target_os = "linux")]
 mod quotas;
+#[cfg(target_os = "linux")]
+#[expect(dead_code, reason = "what is asked of it by itself is for tests without the program")]
+#[path = "../support/redis.rs"]
+mod redis;
 mod sealed;
 mod settings;
 mod simulator;

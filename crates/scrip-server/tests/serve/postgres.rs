@@ -8,8 +8,10 @@ use serde_json::Value;
 
 use crate::{
     authority::Authority,
+    codes::ask,
     house::{House, Running, eventually},
     operator::{json, text},
+    redis::Redis,
     stop::{terminate, wait},
 };
 
@@ -20,7 +22,9 @@ const PASSWORD: &str = "4242-4242";
 /// A node's house. Nobody asks for the password, but it has to be nowhere.
 fn house(cluster: &Cluster) -> House {
     let url = cluster.url().replace("scrip@", &format!("scrip:{PASSWORD}@"));
-    House::new().set("SCRIP_STORAGE_URL", &url).set("SCRIP_SERVER_LOCK_MEMORY", "off")
+    let house = House::new().set("SCRIP_STORAGE_URL", &url).set("SCRIP_SERVER_LOCK_MEMORY", "off");
+    // Not always true; but only one test here is about codes, and says where their keys are.
+    house.set("SCRIP_STORAGE_ONLY_NODE", "true")
 }
 
 /// With a vault, a tenant, and the key of an application that may do everything.
@@ -284,4 +288,36 @@ fn one_that_hangs_does_not_hang_the_server() {
     cluster.thaw();
     assert!(ready(&server));
     assert!(eventually(|| create(&server, key(&application)) == 201));
+}
+
+#[test]
+fn each_of_two_nodes_shows_the_codes_that_the_other_sealed() {
+    let (cluster, redis) = (Cluster::start(&[FAST]), Redis::start());
+    let (first, _) = founded(&cluster);
+    let first = first.set("SCRIP_STORAGE_ONLY_NODE", "false");
+    first.refused(&["serve"], "or say storage.only_node = true");
+    let sharing = |it: House| {
+        let it = it.set("SCRIP_STORAGE_ONLY_NODE", "false");
+        it.set("SCRIP_CVC_EPOCH_KEYS", &redis.url())
+    };
+    let first = sharing(first);
+    let second = sharing(another_node(&first, &cluster));
+    let rule = serde_json::json!({
+        "description": "all", "priority": 1, "container": "/", "transform": "reveal",
+        "permissions": ["token:create", "token:read"],
+    });
+    let create = ["application", "create", "--tenant", "Acme", "--name", "B", "--type", "private"];
+    let application = json(&first, &[&create[..], &["--rule", &rule.to_string()]].concat());
+    let key = key(&application);
+    let nodes = [first.serve(), second.serve()];
+    assert!(nodes.iter().all(ready));
+    let card = serde_json::json!({"number": "4242424242424242", "cvc": "123"});
+    for (maker, reader) in [(0, 1), (1, 0)] {
+        let body = serde_json::json!({"type": "card", "data": card});
+        let (status, made) = ask(&nodes[maker], key, "POST", "/tokens", &body);
+        assert_eq!(status, 201, "{made}");
+        let path = format!("/tokens/{}", made["id"].as_str().unwrap());
+        let (status, found) = ask(&nodes[reader], key, "GET", &path, &Value::Null);
+        assert_eq!((status, &found["data"]["cvc"]), (200, &"123".into()), "{found}");
+    }
 }

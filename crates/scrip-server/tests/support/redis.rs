@@ -35,6 +35,12 @@ impl Redis {
         unreachable!("redis-server does not start; ./test installs it");
     }
 
+    /// The same with other settings from now on.
+    pub(crate) fn run_with(&mut self, more: &[&str]) -> bool {
+        self.more = more.iter().map(|it| (*it).to_owned()).collect();
+        self.run()
+    }
+
     /// Again on the same port, with nothing in it. Whether it answers.
     pub(crate) fn run(&mut self) -> bool {
         let port = self.port.to_string();
