@@ -24,6 +24,7 @@ mod tally;
 mod time;
 mod tokens;
 mod transaction;
+pub mod transfer;
 mod usage;
 mod walk;
 
@@ -96,6 +97,7 @@ impl PostgresStore {
             None => return Err(unavailable("there is no vault in this database")),
             Some(_) => return Err(unavailable("the schema of this database is another version's")),
         }
+        transfer::check_finished(&client).await?;
         drop(client);
         Ok(Self { pool, access: AccessLog::default(), claims: Claims::default() })
     }
