@@ -8,4 +8,5 @@
     reason = "whoever starts a peer that does not start has nothing better to do than to say so"
 )]
 
+pub mod cluster;
 pub mod postgres;

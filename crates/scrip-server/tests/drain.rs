@@ -5,6 +5,8 @@
 
 #[path = "support/client.rs"]
 mod client;
+#[path = "support/dev.rs"]
+mod dev;
 #[path = "support/process.rs"]
 mod process;
 #[path = "support/stop.rs"]
@@ -24,7 +26,8 @@ use serde_json::{Value, json};
 
 use crate::{
     client::{Access, Client},
-    process::{Server, scrip_dev},
+    dev::scrip_dev,
+    process::Server,
     stop::{terminate, wait},
 };
 

@@ -7,6 +7,8 @@
 mod cards;
 #[path = "support/client.rs"]
 mod client;
+#[path = "support/dev.rs"]
+mod dev;
 #[path = "support/process.rs"]
 mod process;
 
@@ -17,7 +19,8 @@ use serde_json::json;
 use crate::{
     cards::card,
     client::{Access, Client},
-    process::{Server, scrip_dev},
+    dev::scrip_dev,
+    process::Server,
 };
 
 /// Sends a whole request, gives the server that long to take it up, and is gone.

@@ -14,6 +14,8 @@ mod client;
 mod deeds;
 #[path = "kill_loop/faulty.rs"]
 mod faulty;
+#[path = "support/dev.rs"]
+mod dev;
 #[path = "support/process.rs"]
 mod process;
 #[path = "kill_loop/rows.rs"]
@@ -32,7 +34,8 @@ use std::{
 use crate::{
     deeds::Deed,
     faulty::Fault,
-    process::{Server, scrip_dev},
+    dev::scrip_dev,
+    process::Server,
 };
 
 const CLIENTS: usize = 16;

@@ -7,6 +7,8 @@
 mod cards;
 #[path = "support/client.rs"]
 mod client;
+#[path = "support/dev.rs"]
+mod dev;
 #[path = "support/process.rs"]
 mod process;
 #[path = "support/stop.rs"]
@@ -27,7 +29,8 @@ use serde_json::{Value, json};
 use crate::{
     cards::card,
     client::Client,
-    process::{Server, scrip_dev},
+    dev::scrip_dev,
+    process::Server,
     stop::{terminate, wait},
 };
 

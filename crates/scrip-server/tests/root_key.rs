@@ -12,10 +12,12 @@ use std::{
 #[path = "support/client.rs"]
 #[expect(dead_code, reason = "a server knows its client")]
 mod client;
+#[path = "support/dev.rs"]
+mod dev;
 #[path = "support/process.rs"]
 mod process;
 
-use crate::process::{Server, scrip_dev};
+use crate::{dev::scrip_dev, process::Server};
 
 /// The base64 text of 32 bytes.
 const ONE: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";

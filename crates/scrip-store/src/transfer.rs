@@ -20,7 +20,7 @@ pub use crate::transfer::{
     export::{Exported, Exporting, export},
     fault::MoveError,
     file::{About, Summary, check},
-    import::{Imported, Step, import},
+    import::{Imported, Step, Whole, import},
     kind::{Column, Form, Kind},
     row::{Row, Value},
 };

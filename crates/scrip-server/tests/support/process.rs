@@ -2,7 +2,6 @@
 
 use std::{
     io::{BufRead, BufReader},
-    path::Path,
     process::{Child, ChildStdout, Command, Stdio},
 };
 
@@ -15,15 +14,6 @@ pub(crate) struct Server {
     pub(crate) access: Access,
     /// Open as long as the server is, which may write to it.
     _stdout: BufReader<ChildStdout>,
-}
-
-/// The vault as it is shipped, on any free port.
-pub(crate) fn scrip_dev(data: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_scrip"));
-    command.args(["dev", "--json", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
-    command.args(["--rate-limits", "off"]);
-    command.env_remove("SCRIP_ROOT_KEY").stderr(Stdio::null());
-    command
 }
 
 impl Server {

@@ -6,7 +6,6 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use deadpool_postgres::Pool;
 use scrip_core::{
     audit::{chain::Log, trail::Access},
     id::{TenantId, TokenId},
@@ -15,7 +14,9 @@ use scrip_core::{
 };
 use tokio::sync::oneshot;
 
-use crate::postgres::{statement::unavailable, transaction::Transaction, usage::note_active};
+use crate::postgres::{
+    pool::Pool, statement::unavailable, transaction::Transaction, usage::note_active,
+};
 
 /// Past this a read is refused at once.
 const WAITING_MAX: usize = 4096;

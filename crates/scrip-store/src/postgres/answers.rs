@@ -1,6 +1,5 @@
 //! Remembered answers: what commits beside an effect.
 
-use deadpool_postgres::GenericClient;
 use scrip_core::{
     answer::AnswerRecord,
     id::TokenId,
@@ -13,7 +12,7 @@ use tokio_postgres::Row;
 
 use crate::postgres::{
     row::{NO_TOKEN, column, containers, sealed, time},
-    statement::{Parameters, execute, query},
+    statement::{Parameters, Single, Statements, execute, query},
     transaction::Transaction,
 };
 
@@ -107,7 +106,7 @@ WHERE answers.tenant = $1 AND answers.digest = $2 AND answers.created_at > $3
 ORDER BY shown.at";
 
 pub(super) async fn find_answer(
-    client: &impl GenericClient,
+    client: &impl Statements,
     asked: &AskedAnswer,
 ) -> Result<Option<StoredAnswer>, StoreError> {
     let AskedAnswer { tenant, digest, now, since } = asked;
@@ -143,7 +142,7 @@ DELETE FROM answers WHERE (tenant, digest) IN (
 )";
 
 pub(super) async fn forget_answers(
-    client: &impl GenericClient,
+    client: &Single<'_>,
     before: Timestamp,
 ) -> Result<usize, StoreError> {
     let forgotten = execute(client, FORGET_ANSWERS, &[&before.unix_ms, &FORGOTTEN_AT_ONCE]).await?;

@@ -16,7 +16,7 @@ use tokio_postgres::{Row, Statement, types::ToSql};
 
 use crate::postgres::{
     row::{array, column},
-    statement::{fault, query},
+    statement::{Statements, fault, query},
 };
 
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Chain {
     /// it.
     pub(super) async fn find_lost(
         &mut self,
-        client: &Object,
+        client: &impl Statements,
         (log, tenant): (Log, TenantId),
     ) -> Result<(), StoreError> {
         if self.entries.is_empty() || matches!(self.before, Before::Head(_)) {

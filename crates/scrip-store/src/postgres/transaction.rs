@@ -6,7 +6,6 @@
 //! statement sees what is committed when it begins. Nothing else is locked before, so nobody waits
 //! in a circle.
 
-use deadpool_postgres::{Object, Pool};
 use scrip_core::{
     audit::{
         AuditRecord,
@@ -19,16 +18,11 @@ use tokio_postgres::{Row, error::SqlState, types::ToSql};
 
 use crate::postgres::{
     chain::{self, Chain},
-    settings::connection,
-    statement::{execute, fault, query},
+    pool::{Held, Pool},
+    scope::Scope,
+    statement::{Statements, fault},
     tally::Tally,
 };
-
-/// One that waits for longer gets no answer anyway. The last keeps a node that hangs from holding a
-/// tenant.
-const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '5s'; \
-                     SET LOCAL statement_timeout = '10s'; \
-                     SET LOCAL idle_in_transaction_session_timeout = '10s'";
 
 /// How often one is begun anew that the engine broke off before it had done anything.
 const ATTEMPTS: usize = 4;
@@ -53,28 +47,6 @@ VALUES ($1, $2, coalesce((SELECT max(number) FROM tokens WHERE tenant = $1), 0) 
 ON CONFLICT (tenant, log) DO UPDATE
 SET last_token = greatest(lanes.last_token + $3, excluded.last_token)
 RETURNING last_token";
-
-/// A connection inside a transaction. Unless that has ended, the connection must not be used by
-/// anybody else: it is closed, and the engine takes the transaction back.
-#[derive(Debug)]
-struct Held(Option<Object>);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        drop(self.0.take().map(Object::take));
-    }
-}
-
-impl Held {
-    fn client(&self) -> Result<&Object, StoreError> {
-        self.0.as_ref().ok_or(StoreError::Corrupt("a transaction is used after its end"))
-    }
-
-    /// Back to the others.
-    fn release(&mut self) {
-        drop(self.0.take());
-    }
-}
 
 /// Why none was begun.
 enum Entering {
@@ -116,21 +88,24 @@ impl Transaction {
         (log, tenant): (Log, TenantId),
         tokens: usize,
     ) -> Result<Self, Entering> {
-        let client = connection(pool).await.map_err(Entering::Failed)?;
-        let enter = client.prepare_cached(ENTER).await.map_err(entering)?;
-        let open = client.prepare_cached(chain::OPEN).await.map_err(entering)?;
+        let held = pool.hold().await.map_err(Entering::Failed)?;
+        let client = held.client().map_err(Entering::Failed)?;
+        let begin = Scope::of(tenant).begin_write();
         let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
         let log_name = log.as_str();
-        let held = Held(Some(client));
-        let client = held.client().map_err(Entering::Failed)?;
-        // They are sent in this order, none waiting for the one before.
-        let (_, entered, opened) = tokio::try_join!(
-            biased;
-            client.batch_execute(BEGIN),
-            async { client.query_one(&enter, &[&tenant.0, &log_name, &tokens]).await },
-            async { client.query_one(&open, &[&tenant.0, &log_name]).await },
-        )
-        .map_err(entering)?;
+        let entered = async {
+            let enter = client.prepare_cached(ENTER).await?;
+            let open = client.prepare_cached(chain::OPEN).await?;
+            // They are sent in this order, none waiting for the one before.
+            tokio::try_join!(
+                biased;
+                client.batch_execute(&begin),
+                async { client.query_one(&enter, &[&tenant.0, &log_name, &tokens]).await },
+                async { client.query_one(&open, &[&tenant.0, &log_name]).await },
+            )
+        };
+        let entered = held.in_time(entered).await.map_err(Entering::Failed)?;
+        let (_, entered, opened) = entered.map_err(entering)?;
         let unreadable = |_| Entering::Failed(StoreError::Corrupt("a lane is not one of ours"));
         let last: i64 = entered.try_get(0).map_err(unreadable)?;
         let number = last.saturating_sub(tokens);
@@ -140,8 +115,8 @@ impl Transaction {
     }
 
     /// For statements.
-    pub(super) fn client(&self) -> Result<&Object, StoreError> {
-        self.held.client()
+    pub(super) fn client(&self) -> Result<&Held, StoreError> {
+        self.held.client().map(|_| &self.held)
     }
 
     pub(super) async fn execute(
@@ -149,7 +124,7 @@ impl Transaction {
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<u64, StoreError> {
-        execute(self.client()?, sql, parameters).await
+        self.held.execute(sql, parameters).await
     }
 
     pub(super) async fn query(
@@ -157,7 +132,28 @@ impl Transaction {
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        query(self.client()?, sql, parameters).await
+        self.held.query(sql, parameters).await
+    }
+
+    /// One that has to look at other tenants' rows, in one round trip.
+    pub(super) async fn query_every_tenant(
+        &self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let client = self.held.client()?;
+        let (open, close) = (Scope::every_tenant().set(), Scope::of(self.tenant).set());
+        let asked = async {
+            let statement = client.prepare_cached(sql).await?;
+            let (_, rows, _) = tokio::try_join!(
+                biased;
+                client.batch_execute(&open),
+                client.query(&statement, parameters),
+                client.batch_execute(&close),
+            )?;
+            Ok(rows)
+        };
+        self.held.in_time(asked).await?.map_err(fault)
     }
 
     /// A request that began before its tenant was deleted must not write after.
@@ -181,24 +177,28 @@ impl Transaction {
     }
 
     pub(super) async fn commit(mut self) -> Result<(), StoreError> {
-        self.chain.find_lost(self.held.client()?, (self.log, self.tenant)).await?;
+        self.chain.find_lost(&self.held, (self.log, self.tenant)).await?;
         let client = self.held.client()?;
         let links = self.chain.links((self.log, self.tenant));
-        let records = links.prepare(client).await?;
-        let counts = self.tally.prepare(client).await?;
-        // Should one fail, the engine takes COMMIT for ROLLBACK.
-        tokio::try_join!(
-            biased;
-            links.put(client, records),
-            self.tally.put(client, self.tenant, counts),
-            async { client.batch_execute("COMMIT").await.map_err(fault) },
-        )?;
+        let done = async {
+            let records = links.prepare(client).await?;
+            let counts = self.tally.prepare(client).await?;
+            // Should one fail, the engine takes COMMIT for ROLLBACK.
+            tokio::try_join!(
+                biased;
+                links.put(client, records),
+                self.tally.put(client, self.tenant, counts),
+                async { client.batch_execute("COMMIT").await.map_err(fault) },
+            )
+        };
+        self.held.in_time(done).await??;
         self.held.release();
         Ok(())
     }
 
     pub(super) async fn roll_back(mut self) -> Result<(), StoreError> {
-        self.client()?.batch_execute("ROLLBACK").await.map_err(fault)?;
+        let undone = self.held.client()?.batch_execute("ROLLBACK");
+        self.held.in_time(undone).await?.map_err(fault)?;
         self.held.release();
         Ok(())
     }

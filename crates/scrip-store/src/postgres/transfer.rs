@@ -3,16 +3,19 @@
 mod arrays;
 mod table;
 
-use deadpool_postgres::{GenericClient, Object};
+use std::time::Duration;
+
 use scrip_core::store::{StoreError, StoreFuture};
 use tokio_postgres::types::ToSql;
 
 use crate::{
     postgres::{
         migrate,
+        pool::Held,
         row::{array, column},
-        settings::{PostgresSettings, connection},
-        statement::{Parameters, execute, fault, query, unavailable},
+        scope::Scope,
+        settings::PostgresSettings,
+        statement::{Parameters, Statements, fault, unavailable},
         transfer::{
             arrays::{Array, arrays, value},
             table::Table,
@@ -28,8 +31,11 @@ use crate::{
 /// is seen.
 #[derive(Debug)]
 pub struct PostgresRows {
-    client: Object,
+    held: Held,
 }
+
+/// A statement of a move goes through a whole table at most.
+const ANSWER_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// What a transaction is for.
 #[derive(Debug, Clone, Copy)]
@@ -42,17 +48,18 @@ impl PostgresRows {
     /// # Errors
     /// It cannot be reached, or its schema is not the one that we know.
     pub async fn open(settings: PostgresSettings) -> Result<Self, StoreError> {
-        let pool = settings.connections(1).pool()?;
-        let client = connection(&pool).await?;
-        match migrate::schema_version(&client).await? {
-            Some(migrate::NEWEST) => Ok(Self { client }),
-            None => Err(unavailable("this database has no schema yet; run: scrip migrate")),
-            Some(_) => Err(unavailable("the schema of this database is another version's")),
+        let mut held = settings.connections(1).pool()?.hold().await?;
+        held.wait_for(ANSWER_MAX);
+        let version = migrate::schema_version(held.client()?);
+        match held.in_time(version).await?? {
+            Some(version) => migrate::check(version)?,
+            None => return Err(unavailable("this database has no schema; run: scrip migrate")),
         }
+        Ok(Self { held })
     }
 
-    /// Every transaction of a move begins here. One that reads may take as long as the whole vault
-    /// does.
+    /// Every transaction of a move begins here. It is about all tenants. One that reads may take as
+    /// long as the whole vault does.
     async fn begin_transaction(&self, purpose: Purpose) -> Result<(), StoreError> {
         let begin = match purpose {
             Purpose::Reading => {
@@ -64,14 +71,18 @@ impl PostgresRows {
                  SET LOCAL statement_timeout = '5min'"
             }
         };
-        self.client.batch_execute(begin).await.map_err(fault)
+        self.tell(&format!("{begin}; {}", Scope::every_tenant().set())).await
     }
 
     /// All of it or nothing.
     async fn end_transaction(&self, worked: Result<(), StoreError>) -> Result<(), StoreError> {
-        let end = if worked.is_ok() { "COMMIT" } else { "ROLLBACK" };
-        let ended = self.client.batch_execute(end).await.map_err(fault);
+        let ended = self.tell(if worked.is_ok() { "COMMIT" } else { "ROLLBACK" }).await;
         worked.and(ended)
+    }
+
+    async fn tell(&self, sql: &str) -> Result<(), StoreError> {
+        let told = self.held.client()?.batch_execute(sql);
+        self.held.in_time(told).await?.map_err(fault)
     }
 
     async fn read_page(
@@ -85,7 +96,7 @@ impl PostgresRows {
         let after = after.map(|mut it| decode(key, &mut it).ok_or(NO_POSITION)).transpose()?;
         let sql = table.list(kind, after.as_ref(), bounds.rows);
         let parameters: Vec<_> = after.iter().flatten().map(parameter).collect();
-        let rows = query(&self.client, &sql, &parameters).await?;
+        let rows = self.held.query(&sql, &parameters).await?;
         let (mut page, mut bytes) = (Page::default(), 0_usize);
         for row in &rows {
             let columns = key.iter().chain(kind.columns()).enumerate();
@@ -107,7 +118,7 @@ impl PostgresRows {
         let portions = i64::try_from(state.portions).unwrap_or(i64::MAX);
         let (file, sum) = (&state.file[..], &state.sum[..]);
         // Locks the row, so that another run of the same import waits, and then finds it changed.
-        if execute(&self.client, MOVE_ON, &[&file, &portions, &sum]).await? != 1 {
+        if self.held.execute(MOVE_ON, &[&file, &portions, &sum]).await? != 1 {
             return Err(StoreError::Corrupt("another import into this vault goes on"));
         }
         self.put_rows(portion).await
@@ -116,9 +127,6 @@ impl PostgresRows {
     async fn put_rows(&self, portion: &Portion) -> Result<(), StoreError> {
         let (kind, rows) = (portion.kind, &portion.page.rows);
         let table = Table::of(kind);
-        if kind.is_single() {
-            execute(&self.client, &table.clear(), &[]).await?;
-        }
         let mut columns = arrays(kind.columns(), rows).ok_or(NOT_OURS)?;
         if kind == Kind::Tokens {
             let numbers = portion.numbers().map(Some).take(rows.len());
@@ -126,7 +134,11 @@ impl PostgresRows {
             self.file(portion).await?;
         }
         let parameters: Vec<_> = columns.iter().map(Array::parameter).collect();
-        let put = execute(&self.client, &table.insert(kind), &parameters).await?;
+        // The vault has such a row already, or never had.
+        if kind.is_single() && self.held.execute(&table.update(kind), &parameters).await? == 1 {
+            return Ok(());
+        }
+        let put = self.held.execute(&table.insert(kind), &parameters).await?;
         if usize::try_from(put) != Ok(rows.len()) {
             return Err(StoreError::Corrupt(
                 "a row has no place, for what it belongs to is missing",
@@ -150,11 +162,11 @@ impl PostgresRows {
             }
         }
         let parameters: Parameters<'_, 5> = [&tenants, &facets, &containers, &times, &numbers];
-        execute(&self.client, FILE, &parameters).await.map(drop)
+        self.held.execute(FILE, &parameters).await.map(drop)
     }
 
     async fn number(&self, sql: &str) -> Result<u64, StoreError> {
-        let rows = query(&self.client, sql, &[]).await?;
+        let rows = self.held.query(sql, &[]).await?;
         let row = rows.first().ok_or(StoreError::Corrupt("a count has no row"))?;
         Ok(column::<i64>(row, 0)?.unsigned_abs())
     }
@@ -183,16 +195,16 @@ const FIND_STATE: &str = "
 SELECT file, portions, sum FROM import_state WHERE one = 1";
 
 /// How far an import has come that has not ended.
-async fn find_state(client: &impl GenericClient) -> Result<Option<State>, StoreError> {
-    let rows = query(client, FIND_STATE, &[]).await?;
+async fn find_state(held: &Held) -> Result<Option<State>, StoreError> {
+    let rows = held.query(FIND_STATE, &[]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let portions = column::<i64>(row, 1)?.unsigned_abs();
     Ok(Some(State { file: array(row, 0)?, portions, sum: array(row, 2)? }))
 }
 
 /// Nobody else may use a vault that an import has not left.
-pub(super) async fn check_finished(client: &impl GenericClient) -> Result<(), StoreError> {
-    match find_state(client).await? {
+pub(super) async fn check_finished(held: &Held) -> Result<(), StoreError> {
+    match find_state(held).await? {
         None => Ok(()),
         Some(_) => Err(unavailable(UNFINISHED_IMPORT)),
     }
@@ -259,7 +271,7 @@ impl Rows for PostgresRows {
     fn begun(&mut self) -> StoreFuture<'_, Option<State>> {
         Box::pin(async move {
             self.begin_transaction(Purpose::Reading).await?;
-            let found = find_state(&self.client).await?;
+            let found = find_state(&self.held).await?;
             self.end_transaction(Ok(())).await?;
             Ok(found)
         })
@@ -269,7 +281,7 @@ impl Rows for PostgresRows {
         Box::pin(async move {
             self.begin_transaction(Purpose::Writing).await?;
             let (file, sum) = (&state.file[..], &state.sum[..]);
-            let begun = execute(&self.client, BEGIN_IMPORT, &[&file, &sum]).await;
+            let begun = self.held.execute(BEGIN_IMPORT, &[&file, &sum]).await;
             self.end_transaction(begun.map(drop)).await
         })
     }
@@ -287,7 +299,7 @@ impl Rows for PostgresRows {
             self.begin_transaction(Purpose::Writing).await?;
             let put = self.put_rows(keys).await;
             let ended = match put {
-                Ok(()) => execute(&self.client, END_IMPORT, &[]).await.map(drop),
+                Ok(()) => self.held.execute(END_IMPORT, &[]).await.map(drop),
                 failed => failed,
             };
             self.end_transaction(ended).await

@@ -26,29 +26,44 @@ pub struct Imported {
 /// Which part of an import goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The file is read, and nothing is changed.
-    Checking,
     Writing,
     /// The vault is read, and compared.
     ReadingBack,
 }
 
-/// Writes a whole file into a vault that is empty, or has what another run of the same file wrote
-/// before it was broken off.
+/// A file that was read to its end, and is as it was written.
+#[derive(Debug)]
+pub struct Whole {
+    file: File,
+    pub summary: Summary,
+}
+
+impl Whole {
+    /// `watch` hears how many rows are behind, and of how many.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not an export as one was written.
+    pub fn check(mut file: File, watch: impl FnMut(u64, u64)) -> Result<Self, MoveError> {
+        file.seek(SeekFrom::Start(0))?;
+        let summary = check(BufReader::new(&file), watch)?;
+        Ok(Self { file, summary })
+    }
+}
+
+/// Writes a file into a vault that is empty, or has what another run of the same file wrote before
+/// it was broken off.
 ///
 /// # Errors
-/// The file is not whole, and nothing was changed; the vault cannot be used or is another's; or it
-/// does not have afterwards what the file has, and cannot be served.
+/// The vault or the file cannot be used, the vault is another's, or it does not have afterwards what
+/// the file has, and cannot be served.
 pub async fn import(
     to: &mut dyn Rows,
-    file: &mut File,
+    whole: Whole,
     watch: &mut dyn FnMut(Step, Done),
 ) -> Result<Imported, MoveError> {
+    let Whole { mut file, summary } = whole;
     file.seek(SeekFrom::Start(0))?;
-    let mut tell = |rows, all| watch(Step::Checking, Done { rows, all });
-    let summary = check(BufReader::new(&*file), &mut tell)?;
-    file.seek(SeekFrom::Start(0))?;
-    let mut contents = Contents::open(BufReader::new(&*file))?;
+    let mut contents = Contents::open(BufReader::new(&file))?;
     let state = begun(to, contents.beginning).await?;
     let all = summary.rows();
     let mut resumed_rows = 0;

@@ -188,7 +188,7 @@ async fn a_vault_that_changes_meanwhile_is_not_exported() {
     let caller = scene.caller(1).await;
     let mut opened = fs::File::create_new(&file).unwrap();
     let (told, heard) = std::sync::mpsc::channel();
-    let watch = &mut |_| drop(told.send(()));
+    let watch = &mut |_| told.send(()).unwrap();
     let exporting = scrip_store::transfer::Exporting {
         program: "test",
         made_at_unix_ms: 7,

@@ -33,7 +33,7 @@ use scrip_core::{
 };
 use scrip_seal::{Fingerprint, IndexDigest};
 use scrip_store::transfer::{
-    Bounds, Exported, Exporting, Imported, Kind, MoveError, Rows, Value, export, import,
+    Bounds, Exported, Exporting, Imported, Kind, MoveError, Rows, Value, Whole, export, import,
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -319,5 +319,6 @@ pub(crate) async fn exported(
 }
 
 pub(crate) async fn imported(rows: &mut dyn Rows, path: &Path) -> Result<Imported, MoveError> {
-    import(rows, &mut opened(path), &mut |_, _| ()).await
+    let whole = Whole::check(opened(path), |_, _| ())?;
+    import(rows, whole, &mut |_, _| ()).await
 }

@@ -122,8 +122,13 @@ impl Table {
         format!("-- count_rows\nSELECT count(*) FROM {} WHERE {}", self.name, self.only())
     }
 
-    pub(super) fn clear(&self) -> String {
-        format!("-- clear\nDELETE FROM {}", self.name)
+    /// Of a row that there is one of at most.
+    pub(super) fn update(&self, kind: Kind) -> String {
+        let (name, own) = (self.name, names(kind.columns()));
+        let arrays = arrays(kind.columns());
+        format!(
+            "-- import_{name}\nUPDATE {name} SET ({own}) = (SELECT it.* FROM unnest({arrays}) AS it)"
+        )
     }
 
     /// With an array for each column of the kind; behind them the numbers of tokens.
@@ -136,16 +141,7 @@ impl Table {
             columns.push(by("number", Form::Number));
         }
         let own = names(&columns);
-        let array = |(at, column): (usize, &Column)| {
-            let form = match column.form {
-                Form::Id => "uuid",
-                Form::Number => "bigint",
-                Form::Text => "text",
-                Form::Bytes => "bytea",
-            };
-            format!("${}::{form}[]", at.saturating_add(1))
-        };
-        let arrays = columns.iter().enumerate().map(array).collect::<Vec<_>>().join(", ");
+        let arrays = arrays(&columns);
         let (column, value) = self.constant.map_or_else(
             || (String::new(), String::new()),
             |(column, value)| (format!("{column}, "), format!("{value}, ")),
@@ -160,6 +156,20 @@ impl Table {
 
 fn names(columns: &[Column]) -> String {
     columns.iter().map(|it| it.name).collect::<Vec<_>>().join(", ")
+}
+
+/// A parameter for each, of its form.
+fn arrays(columns: &[Column]) -> String {
+    let array = |(at, column): (usize, &Column)| {
+        let form = match column.form {
+            Form::Id => "uuid",
+            Form::Number => "bigint",
+            Form::Text => "text",
+            Form::Bytes => "bytea",
+        };
+        format!("${}::{form}[]", at.saturating_add(1))
+    };
+    columns.iter().enumerate().map(array).collect::<Vec<_>>().join(", ")
 }
 
 fn numbered(count: usize) -> String {
