@@ -97,7 +97,10 @@ async fn begun(to: &mut dyn Rows, file: [u8; 32]) -> Result<State, MoveError> {
         Some(state) if state.file == file => Ok(state),
         Some(_) => Err(MoveError::AnotherFile),
         None => {
-            let counts = counts(to).await?;
+            to.begin_reading().await?;
+            let counts = counts(to).await;
+            to.end_reading().await?;
+            let counts = counts?;
             let mut there = Kind::ALL.iter().zip(counts).filter(|(_, count)| *count > 0);
             if there.any(|(kind, _)| !kind.is_single()) {
                 return Err(MoveError::NotEmpty);

@@ -2,6 +2,7 @@
 
 use std::{fs, io::Cursor};
 
+use scrip_seal::Checksum;
 use scrip_store::transfer::{Bounds, MoveError, check};
 
 use crate::{
@@ -57,4 +58,83 @@ async fn a_damaged_file_changes_nothing() {
     drop(rows);
     // Nothing was begun.
     scrip_store::SqliteStore::open(&path).unwrap();
+}
+
+/// The bodies of its frames.
+fn bodies(mut file: &[u8]) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    file = &file[MARK.len()..];
+    while let Some((length, rest)) = file.split_first_chunk() {
+        let (body, rest) = rest.split_at(usize::try_from(u32::from_be_bytes(*length)).unwrap());
+        all.push(body.to_owned());
+        file = &rest[32..];
+    }
+    all
+}
+
+const MARK: &[u8] = b"\nscrip export 1\n";
+
+fn sum(pieces: &[&[u8]]) -> [u8; 32] {
+    let mut sum = Checksum::new();
+    for piece in pieces {
+        sum.add(piece);
+    }
+    sum.finish()
+}
+
+/// A file of these, whose checksums are right.
+fn forged(bodies: &[Vec<u8>]) -> Vec<u8> {
+    let mut before = sum(&[MARK]);
+    let mut file = MARK.to_owned();
+    for body in bodies {
+        let length = u32::try_from(body.len()).unwrap().to_be_bytes();
+        before = sum(&[&before, &length, body]);
+        file.extend_from_slice(&[&length[..], body, &before].concat());
+    }
+    file
+}
+
+/// Somebody who knows how checksums are made gets no further than the next rule.
+#[tokio::test]
+async fn whoever_forges_a_file_finds_it_read_strictly() {
+    let whole = small().await;
+    let bodies = bodies(&whole);
+    assert!(bodies.len() > 4, "a beginning, portions and an end");
+    assert_eq!(forged(&bodies), whole);
+    let refused = |bodies: &[Vec<u8>], what: &str| {
+        assert!(outcome(&forged(bodies)).is_err(), "{what}");
+    };
+    let last = bodies.len() - 1;
+    refused(&bodies[..last], "without its end");
+    refused(&[&bodies[..], &bodies[last..]].concat(), "with two ends");
+    for at in 1..last {
+        refused(&[&bodies[..at], &bodies[at + 1..]].concat(), "one is missing");
+        refused(&[&bodies[..=at], &bodies[at..]].concat(), "one is there twice");
+        let mut swapped = bodies.clone();
+        swapped.swap(at, at + 1);
+        refused(&swapped, "two are swapped");
+    }
+    // Whatever stands in it: a value or an error.
+    for (frame, body) in bodies.iter().enumerate() {
+        for at in 0..body.len() {
+            for byte in [0, 1, 0x7f, 0xff] {
+                let mut changed = bodies.clone();
+                changed[frame][at] = byte;
+                drop(outcome(&forged(&changed)));
+            }
+            let mut cut = bodies.clone();
+            cut[frame].truncate(at);
+            refused(&cut, "cut");
+        }
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_bytes_give_an_error(bodies in proptest::collection::vec(
+        proptest::collection::vec(proptest::num::u8::ANY, 0..200), 0..4,
+    )) {
+        assert!(outcome(&forged(&bodies)).is_err());
+        assert!(outcome(&bodies.concat()).is_err());
+    }
 }

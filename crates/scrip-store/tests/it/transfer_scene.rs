@@ -272,6 +272,7 @@ async fn policy_and_logs(store: &dyn Store) -> String {
 /// Every row, whatever the order that an engine has; but the order of a tenant's tokens.
 pub(crate) async fn dump(rows: &mut dyn Rows) -> Vec<String> {
     let mut all = Vec::new();
+    rows.begin_reading().await.unwrap();
     for kind in Kind::ALL {
         let mut of_kind = Vec::new();
         let mut after = None;
@@ -292,6 +293,7 @@ pub(crate) async fn dump(rows: &mut dyn Rows) -> Vec<String> {
         all.extend(of_kind.iter().map(|it| format!("{kind:?} {it:?}")));
     }
     all.push(format!("{} entries", rows.count_entries().await.unwrap()));
+    rows.end_reading().await.unwrap();
     all
 }
 
