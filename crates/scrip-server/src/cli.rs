@@ -24,6 +24,8 @@ use crate::{
         backup::{self, BackupArguments},
         bin::{self, BinCommand},
         doctor,
+        export::{self, ExportArguments},
+        import::{self, ImportArguments},
         key::{self, KeyCommand},
         migrate,
         restore::{self, RestoreArguments},
@@ -51,6 +53,10 @@ Look after it, while it runs:
   scrip doctor                         what could go wrong
   scrip audit verify                   whether the audit trail is whole
   scrip backup FILE                    the vault as it is now, in one file
+
+Move it to another engine, while it does not run:
+  scrip export FILE                    all of it, sealed as it is
+  scrip import FILE                    into an empty place, where the settings say
 
 Any setting can come from the environment: SCRIP_SERVER_LISTEN=127.0.0.1:8080 scrip serve";
 
@@ -109,6 +115,10 @@ enum Command {
     Backup(BackupArguments),
     /// Put a vault from a backup into an empty data directory.
     Restore(RestoreArguments),
+    /// Write a vault that nobody serves to a file from which another engine can take it.
+    Export(ExportArguments),
+    /// Take a vault from such a file into an empty place.
+    Import(ImportArguments),
     /// Play a directory server and a bank, to try 3-D Secure with.
     Simulator(SimulatorArguments),
     /// Print a script that teaches a shell to complete this command line.
@@ -235,6 +245,8 @@ fn obey(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::Migrate { at } => migrate::run(&at, environment),
         Command::Backup(arguments) => backup::run(&arguments, environment),
         Command::Restore(arguments) => restore::run(&arguments, environment),
+        Command::Export(arguments) => export::run(&arguments, environment),
+        Command::Import(arguments) => import::run(&arguments, environment),
         Command::Simulator(arguments) => simulator::run(&arguments, environment),
         Command::Completions { shell } => complete(shell),
     }

@@ -19,7 +19,9 @@ use scrip_core::{
 use scrip_seal::{EpochKeys, KeySource, RootKey};
 use scrip_store::{
     Pages, PostgresStore, SqliteStore,
-    postgres::{Migrated, PostgresSettings},
+    postgres::{Migrated, PostgresSettings, transfer::PostgresRows},
+    sqlite::transfer::SqliteRows,
+    transfer::Rows,
 };
 
 use crate::{
@@ -178,6 +180,26 @@ impl Settings {
         let store = store.map_err(|error| explain(error.into()));
         let store = store.with_context(|| format!("{} cannot be opened", folder.display()))?;
         Ok(vault(Arc::new(store)))
+    }
+
+    /// The vault, row by row, which nobody else may use meanwhile. An embedded one is made if there is
+    /// none.
+    ///
+    /// # Errors
+    /// A server runs with this data directory, or as [`Settings::open_store`].
+    pub(crate) async fn open_rows(&self) -> anyhow::Result<Box<dyn Rows>> {
+        let folder = &self.storage.data_dir;
+        if let Some(it) = control::ask(folder) {
+            anyhow::bail!("{} is served by process {}; stop it first", folder.display(), it.pid);
+        }
+        if let Some(postgres) = self.storage.postgres()? {
+            let rows = PostgresRows::open(postgres.clone()).await;
+            return Ok(Box::new(rows.map_err(|it| of_postgres(&postgres, it))?));
+        }
+        let rows = SqliteRows::open(&self.database()).map_err(|it| explain(it.into()));
+        let rows = rows.with_context(|| format!("{} cannot be opened", folder.display()))?;
+        let busy = || format!("another process has {} open; stop it first", folder.display());
+        Ok(Box::new(rows.with_context(busy)?))
     }
 
     /// The data directory; for the embedded engine, with a database in it.

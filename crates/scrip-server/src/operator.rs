@@ -6,6 +6,8 @@ pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod bin;
 pub(crate) mod doctor;
+pub(crate) mod export;
+pub(crate) mod import;
 pub(crate) mod key;
 pub(crate) mod migrate;
 pub(crate) mod progress;

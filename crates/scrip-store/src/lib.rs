@@ -5,6 +5,7 @@ mod facets;
 pub mod memory;
 pub mod postgres;
 pub mod sqlite;
+pub mod transfer;
 mod uses;
 
 pub use crate::{

@@ -36,6 +36,7 @@ mod time;
 mod tokens;
 mod trail;
 mod transaction;
+pub mod transfer;
 mod usage;
 mod walk;
 

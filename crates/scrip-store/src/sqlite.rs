@@ -28,6 +28,7 @@ mod time;
 mod tokens;
 pub mod trail;
 mod transaction;
+pub mod transfer;
 mod usage;
 mod walk;
 mod writer;

@@ -144,7 +144,7 @@ fn manifest(copied: Copied, made_at: Timestamp) -> Manifest {
 
 /// The folder of the file. Beside the vault a backup would be lost with it, and a wrong name would
 /// replace the vault by it.
-fn outside(file: &Path, settings: &Settings) -> anyhow::Result<PathBuf> {
+pub(crate) fn outside(file: &Path, settings: &Settings) -> anyhow::Result<PathBuf> {
     let folder = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let cannot = || format!("the folder of {} cannot be found", file.display());
     let folder = folder.canonicalize().with_context(cannot)?;

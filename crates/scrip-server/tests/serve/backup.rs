@@ -66,7 +66,7 @@ impl Scene {
         body["id"].as_str().expect("an id").to_owned()
     }
 
-    fn get(client: &mut Client, id: &str) -> Option<Value> {
+    pub(crate) fn get(client: &mut Client, id: &str) -> Option<Value> {
         let answer = client.ask(&format!("GET /tokens/{id}"), &[], "").expect("an answer");
         (answer.status == 200).then(|| serde_json::from_str(&answer.body).expect("JSON"))
     }

@@ -32,6 +32,8 @@ mod house;
 mod hygiene;
 mod limits;
 mod metrics;
+#[cfg(target_os = "linux")]
+mod moving;
 mod operator;
 #[cfg(target_os = "linux")]
 mod postgres;

@@ -16,7 +16,7 @@ use crate::postgres::{
     migrate, roles,
     scope::Scope,
     statement::{fault, unavailable},
-    trail,
+    trail, transfer,
 };
 
 impl PostgresStore {
@@ -57,6 +57,7 @@ impl PostgresStore {
             Some(version) => migrate::check(version)?,
             None => return Err(unavailable("there is no vault in this database; run: scrip init")),
         }
+        transfer::check_finished(&held).await?;
         held.release();
         let (access, writes, claims) = Default::default();
         Ok(Self { pool, access, writes, claims, changes })

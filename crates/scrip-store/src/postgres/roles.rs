@@ -18,11 +18,12 @@ const SWEEPS: &str = "SELECT, INSERT, DELETE, UPDATE (tenant)";
 const CHANGES: &str = "SELECT, INSERT, UPDATE, DELETE";
 
 /// Every table. What goes with a row of another one goes by the schema, in the owner's name.
-const RIGHTS: [(&str, &str); 29] = [
+const RIGHTS: [(&str, &str); 30] = [
     ("schema_state", READS),
     ("system_keys", ADDS),
     ("directory_state", COUNTS),
     ("clock_state", KEEPS),
+    ("import_state", CHANGES),
     ("lanes", KEEPS),
     ("tenants", CHANGES),
     ("tenant_keys", KEEPS),

@@ -87,7 +87,7 @@ impl Statements for deadpool_postgres::Transaction<'_> {
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
         let statement = self.prepare_cached(sql).await.map_err(fault)?;
-        (**self).query(&statement, parameters).await.map_err(fault)
+        tokio_postgres::Transaction::query(self, &statement, parameters).await.map_err(fault)
     }
 }
 

@@ -12,8 +12,10 @@ use crate::{
         checkpoint::Checkpointer,
         connection::{self, Kind},
         readers::Readers,
+        transfer::is_importing,
         writer::Writer,
     },
+    transfer::UNFINISHED_IMPORT,
 };
 
 /// Where nobody asks how long commits take: they take no time.
@@ -67,7 +69,11 @@ impl SqliteStore {
         (pages, ticks): (Pages, Ticks),
         open: fn(&Path, Kind) -> Result<rusqlite::Connection, StoreError>,
     ) -> Result<Self, StoreError> {
-        let writer = Writer::start(open(path, Kind::Vault)?, ticks)?;
+        let vault = open(path, Kind::Vault)?;
+        if is_importing(&vault)? {
+            return Err(StoreError::Unavailable(UNFINISHED_IMPORT.into()));
+        }
+        let writer = Writer::start(vault, ticks)?;
         let access = access::path_of(path);
         Ok(Self {
             _checkpointer: None,

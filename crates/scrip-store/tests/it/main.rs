@@ -92,4 +92,8 @@ mod timing;
 mod trail;
 mod trail_damaged;
 mod trail_kept;
+mod transfer_broken;
+mod transfer_file;
+mod transfer_moves;
+mod transfer_scene;
 mod world;

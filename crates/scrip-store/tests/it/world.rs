@@ -25,12 +25,17 @@ use scrip_core::{
     },
     permission::{ApplicationKind, Permission, Permissions, Transform},
     principal::Principal,
-    store::Store,
+    store::{Store, StoreError},
     tenant::{Settings, Tenant, TenantKind},
     time::{Clock, Timestamp},
 };
 use scrip_seal::{EpochKeys, RootKey, fill_random};
-use scrip_store::{MemoryStore, PostgresStore, SqliteStore, postgres::PostgresSettings};
+use scrip_store::{
+    MemoryStore, PostgresStore, SqliteStore,
+    postgres::{PostgresSettings, transfer::PostgresRows},
+    sqlite::transfer::SqliteRows,
+    transfer::Rows,
+};
 use tempfile::TempDir;
 
 /// When every test begins.
@@ -101,6 +106,49 @@ impl World {
         let root = root();
         found_vault(&vault, &root).await.unwrap();
         Self { vault, clock, root, folder, database }
+    }
+
+    /// A place for a vault, and none in it.
+    pub(crate) async fn empty(engine: Engine) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let database = match engine {
+            Engine::Postgres => Some(Database::create(migrate).await),
+            Engine::Memory | Engine::Sqlite => None,
+        };
+        let (vault, clock) = vault_on(Arc::new(MemoryStore::default()));
+        Self { vault, clock, root: root(), folder, database }
+    }
+
+    /// One that somebody fills first, row by row.
+    pub(crate) async fn filled(engine: Engine, fill: impl AsyncFnOnce(&mut dyn Rows)) -> Self {
+        let mut world = Self::empty(engine).await;
+        fill(&mut *world.rows().await).await;
+        world.open_again().await;
+        found_vault(&world.vault, &world.root).await.unwrap();
+        world
+    }
+
+    /// The vault, row by row: until it is opened again, nobody else has it.
+    pub(crate) async fn rows(&mut self) -> Box<dyn Rows> {
+        self.vault.store = Arc::new(MemoryStore::default());
+        match &self.database {
+            Some(database) => Box::new(PostgresRows::open(settings(database)).await.unwrap()),
+            None => Box::new(SqliteRows::open(&self.file()).unwrap().unwrap()),
+        }
+    }
+
+    pub(crate) async fn open_again(&mut self) {
+        // One at a time.
+        self.vault.store = Arc::new(MemoryStore::default());
+        self.vault.store = self.try_open().await.unwrap();
+    }
+
+    /// As a server would.
+    pub(crate) async fn try_open(&self) -> Result<Arc<dyn Store>, StoreError> {
+        Ok(match &self.database {
+            Some(database) => Arc::new(PostgresStore::open(settings(database)).await?),
+            None => Arc::new(SqliteStore::open(&self.file())?),
+        })
     }
 
     /// Where an engine that has a file keeps it.

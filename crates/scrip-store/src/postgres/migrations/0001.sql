@@ -28,6 +28,14 @@ CREATE TABLE clock_state (
     earliest BIGINT NOT NULL
 );
 
+-- How far an import has come that has not ended. While there is a row, nobody serves this vault.
+CREATE TABLE import_state (
+    one      INTEGER PRIMARY KEY CHECK (one = 1),
+    file     BYTEA NOT NULL,
+    portions BIGINT NOT NULL,
+    sum      BYTEA NOT NULL
+);
+
 -- Whoever writes to a tenant's rows or to one of its logs first changes its row here, and so waits
 -- for whoever did so before. It is also where tokens get their numbers from.
 CREATE TABLE lanes (

@@ -1,0 +1,123 @@
+//! Moving a vault from one engine to another, or to another place of the same: through a file, with
+//! every row as it is stored. Nothing is opened on the way, so no key is needed.
+//!
+//! What the file is and why is in docs/decisions/0035-moving-a-vault.md.
+
+mod export;
+mod fault;
+mod file;
+mod import;
+mod kind;
+mod parts;
+mod row;
+mod standing;
+mod tally;
+mod token;
+
+use scrip_core::store::StoreFuture;
+
+pub use crate::transfer::{
+    export::{Exported, Exporting, export},
+    fault::MoveError,
+    file::{About, Summary, check},
+    import::{Imported, Step, Whole, import},
+    kind::{Column, Form, Kind},
+    row::{Row, Value},
+};
+pub(crate) use crate::transfer::{
+    row::{decode, encode},
+    token::entries,
+};
+
+/// Why nobody else may use a vault.
+pub(crate) const UNFINISHED_IMPORT: &str =
+    "an import into this vault is not finished; run it again: scrip import FILE";
+
+/// How much of a vault is read, and written, at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    pub rows: usize,
+    /// It ends behind the row that goes past it.
+    pub bytes: usize,
+}
+
+impl Default for Bounds {
+    /// Little enough to be kept in memory, and enough that a commit for each costs little.
+    fn default() -> Self {
+        Self { rows: 256, bytes: 4 * 1024 * 1024 }
+    }
+}
+
+/// Rows of one kind, in the order in which the engine has them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Page {
+    pub rows: Vec<Row>,
+    /// Where the engine goes on behind the last of them. Nobody else understands it.
+    pub position: Vec<u8>,
+}
+
+/// Rows of a file that go into a vault together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Portion {
+    pub kind: Kind,
+    /// How many rows of this kind come before.
+    pub before: u64,
+    pub page: Page,
+}
+
+/// How far an import has come. It is in the vault, and changes in the transaction of each portion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct State {
+    /// Which file: the checksum of its beginning.
+    pub file: [u8; 32],
+    pub portions: u64,
+    /// Of the file up to there.
+    pub sum: [u8; 32],
+}
+
+/// How many rows are done, of how many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Done {
+    pub rows: u64,
+    pub all: u64,
+}
+
+/// An engine, row by row. Nothing else uses the vault meanwhile.
+pub trait Rows: Send {
+    fn engine(&self) -> &'static str;
+
+    fn schema(&self) -> u32;
+
+    /// What is read from now on is of one instant.
+    fn begin_reading(&mut self) -> StoreFuture<'_, ()>;
+
+    fn end_reading(&mut self) -> StoreFuture<'_, ()>;
+
+    fn count(&mut self, kind: Kind) -> StoreFuture<'_, u64>;
+
+    /// How many entries there are by which tokens are found. They do not travel: a token's row
+    /// says all of its own.
+    fn count_entries(&mut self) -> StoreFuture<'_, u64>;
+
+    /// The next rows behind a position; none at the end. Those of tokens in the order of their
+    /// numbers, of each tenant.
+    fn page<'a>(
+        &'a mut self,
+        kind: Kind,
+        after: Option<&'a [u8]>,
+        bounds: Bounds,
+    ) -> StoreFuture<'a, Page>;
+
+    /// How far an import has come that has not ended.
+    fn begun(&mut self) -> StoreFuture<'_, Option<State>>;
+
+    /// From now on nobody serves this vault, until the import has ended.
+    fn begin(&mut self, state: State) -> StoreFuture<'_, ()>;
+
+    /// In one transaction with the state after it. After a crash between the two, where an engine
+    /// cannot, the same portion comes again and changes nothing.
+    fn put<'a>(&'a mut self, portion: &'a Portion, state: State) -> StoreFuture<'a, ()>;
+
+    /// The vault's own keys, without which it is none; and there is no import any more.
+    fn finish<'a>(&'a mut self, keys: &'a Portion) -> StoreFuture<'a, ()>;
+}
