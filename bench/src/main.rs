@@ -9,6 +9,8 @@ mod expressions;
 mod figures;
 mod limits;
 mod load;
+mod pgbench;
+mod postgres;
 mod process;
 mod raw;
 mod report;
@@ -47,6 +49,9 @@ struct Arguments {
     /// Only this, in a few seconds: what rate limits cost a request.
     #[arg(long)]
     limits: bool,
+    /// Only this, in two minutes: nodes on PostgreSQL beside pgbench with the same statements.
+    #[arg(long)]
+    postgres: bool,
     /// Write the figures to a file as well.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -92,6 +97,9 @@ fn main() -> anyhow::Result<()> {
         let tokens = if arguments.quick { 20_000 } else { 100_000 };
         let swept = runtime.block_on(sweep::run(&plan, tokens))?;
         return Ok(out(&report::swept(&swept))?);
+    }
+    if arguments.postgres {
+        return Ok(out(&postgres::report(&runtime.block_on(postgres::run(&plan))?))?);
     }
     let (cost, limited) = (expressions::measure()?, limits::measure()?);
     let counting = counting::measure();

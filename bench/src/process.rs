@@ -56,6 +56,12 @@ impl Server {
         Self::spawn(command)
     }
 
+    /// A node of a vault that `init` has made, with the settings of its environment.
+    pub(crate) fn node(mut command: Command, log: &Path) -> anyhow::Result<Self> {
+        command.args(["serve", "--json"]).stderr(fs::File::create(log)?);
+        Self::spawn(command)
+    }
+
     fn spawn(mut command: Command) -> anyhow::Result<Self> {
         let mut child = command.stdout(Stdio::piped()).spawn()?;
         let stdout = child.stdout.take();

@@ -23,6 +23,7 @@ mod records;
 mod roles;
 mod row;
 mod scope;
+pub mod sent;
 mod sessions;
 mod set;
 mod settings;

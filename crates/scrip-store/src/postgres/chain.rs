@@ -152,14 +152,14 @@ pub(super) struct Links<'a> {
     rows: Vec<LogRow<'a>>,
 }
 
-const INSERT_RECORDS: &str = "
+pub(super) const INSERT_RECORDS: &str = "
 -- insert_records
 INSERT INTO records (tenant, log, n, at, actor_kind, actor, operation, entity, outcome, trace,
     address, link)
     SELECT $1, $2, * FROM unnest($3::bigint[], $4::bigint[], $5::text[], $6::uuid[], $7::text[],
     $8::text[], $9::text[], $10::text[], $11::text[], $12::bytea[])";
 
-const PUT_HEAD: &str = "
+pub(super) const PUT_HEAD: &str = "
 -- put_head
 INSERT INTO heads (tenant, log, n, at, link, retention_seconds, mac)
 VALUES ($1, $2, $3, $4, $5, $6, $7)

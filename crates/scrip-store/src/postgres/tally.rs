@@ -29,7 +29,7 @@ struct Sum {
 
 /// Raises where something was made, and lowers only what is there: what a deleted tenant leaves to be
 /// swept has no counts any more.
-const PUT_TYPES: &str = "
+pub(super) const PUT_TYPES: &str = "
 -- put_usage_types
 INSERT INTO usage_types (tenant, type, count, last_created_at)
     SELECT $1, * FROM unnest($2::text[], $3::bigint[], $4::bigint[])
@@ -42,7 +42,7 @@ UPDATE usage_types AS it SET count = it.count - gone.count
 FROM unnest($2::text[], $3::bigint[]) AS gone (type, count)
 WHERE it.tenant = $1 AND it.type = gone.type";
 
-const PUT_MONTHS: &str = "
+pub(super) const PUT_MONTHS: &str = "
 -- put_usage_months
 INSERT INTO usage_months (tenant, month, created)
     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[])
@@ -101,7 +101,12 @@ impl Tally {
         tokio::try_join!(
             biased;
             async { client.execute(&put_types, &[&tenant, &types, &counts, &lasts]).await },
-            async { client.execute(&lower, &[&tenant, &lowered, &by]).await },
+            async {
+                match lowered.is_empty() {
+                    true => Ok(0),
+                    false => client.execute(&lower, &[&tenant, &lowered, &by]).await,
+                }
+            },
             async { client.execute(&put_months, &[&tenant, &months, &made]).await },
         )
         .map(drop)

@@ -31,7 +31,7 @@ macro_rules! from_tokens {
 }
 pub(super) use from_tokens;
 
-const FIND_TOKEN: &str = concat!(
+pub(super) const FIND_TOKEN: &str = concat!(
     "-- find_token\nSELECT ",
     token_columns!(),
     from_tokens!(),

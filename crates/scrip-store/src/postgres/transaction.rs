@@ -41,7 +41,7 @@ pub(super) struct Transaction {
 }
 
 /// The newest number is at least that of a token that is there, whatever somebody did to the row.
-const ENTER: &str = "
+pub(super) const ENTER: &str = "
 -- enter
 INSERT INTO lanes (tenant, log, last_token)
 VALUES ($1, $2, coalesce((SELECT max(number) FROM tokens WHERE tenant = $1), 0) + $3)

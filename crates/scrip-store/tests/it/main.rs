@@ -69,6 +69,7 @@ mod postgres_groups;
 mod postgres_nodes;
 mod postgres_policy;
 mod postgres_silence;
+mod postgres_trips;
 mod postgres_walls;
 mod random;
 mod requests;
