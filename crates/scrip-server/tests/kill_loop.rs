@@ -12,10 +12,10 @@ mod cards;
 mod client;
 #[path = "kill_loop/deeds.rs"]
 mod deeds;
-#[path = "kill_loop/faulty.rs"]
-mod faulty;
 #[path = "support/dev.rs"]
 mod dev;
+#[path = "kill_loop/faulty.rs"]
+mod faulty;
 #[path = "support/process.rs"]
 mod process;
 #[path = "kill_loop/rows.rs"]
@@ -31,12 +31,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    deeds::Deed,
-    faulty::Fault,
-    dev::scrip_dev,
-    process::Server,
-};
+use crate::{deeds::Deed, dev::scrip_dev, faulty::Fault, process::Server};
 
 const CLIENTS: usize = 16;
 /// The argument that makes this program a server.

@@ -69,7 +69,8 @@ impl Deed {
                 json!({ "type": "card", "data": data, "metadata": metadata, "deduplicate_token": true })
             }
             Kind::Intent => {
-                let (key, body) = (format!("intent-{}", self.place), json!({ "type": "card", "data": data }));
+                let (key, body) =
+                    (format!("intent-{}", self.place), json!({ "type": "card", "data": data }));
                 let headers = [JSON, ("BT-IDEMPOTENCY-KEY", key.as_str())];
                 let intent = patron.insist("POST /token-intents", &headers, &body.to_string());
                 patron.tally.expect("intend", intent.answer.status, 201);
@@ -180,7 +181,7 @@ pub(crate) fn check(door: &Door, deeds: &[Deed], tally: &mut Tally) {
         {
             tally.note(Finding::Altered);
         }
-        patron.move_on();
+        patron.move_on("checked");
     }
     tally.merge(&patron.tally);
 }
