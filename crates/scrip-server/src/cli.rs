@@ -25,6 +25,7 @@ use crate::{
         bin::{self, BinCommand},
         doctor,
         key::{self, KeyCommand},
+        migrate,
         restore::{self, RestoreArguments},
         status,
         tenant::{self, TenantCommand},
@@ -40,6 +41,7 @@ Run it for good:
   scrip config example > scrip.toml    every setting, explained
   scrip config check                   what is wrong, or what is in force
   scrip init                           a data directory, a root key, a vault
+  scrip migrate                        after an update, when the vault is on PostgreSQL
   scrip tenant create Acme             somebody to serve
   scrip application create --tenant Acme --name Admin --type management --all
   scrip serve                          until SIGTERM
@@ -94,6 +96,12 @@ enum Command {
     },
     /// What could go wrong here, and what to do about it.
     Doctor {
+        #[command(flatten)]
+        at: Where,
+    },
+    /// Bring PostgreSQL's schema up to what this program needs, or make it.
+    #[command(after_help = migrate::EXAMPLES)]
+    Migrate {
         #[command(flatten)]
         at: Where,
     },
@@ -224,6 +232,7 @@ fn obey(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::Audit(command) => audit::run(&command, environment),
         Command::Status { at } => status::run(&at, environment),
         Command::Doctor { at } => doctor::run(&at, environment),
+        Command::Migrate { at } => migrate::run(&at, environment),
         Command::Backup(arguments) => backup::run(&arguments, environment),
         Command::Restore(arguments) => restore::run(&arguments, environment),
         Command::Simulator(arguments) => simulator::run(&arguments, environment),

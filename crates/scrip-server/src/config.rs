@@ -4,6 +4,7 @@
 pub(crate) mod check;
 mod file;
 pub(crate) mod limits;
+pub(crate) mod storage;
 mod table;
 pub(crate) mod threeds;
 mod value;
@@ -18,7 +19,7 @@ use std::{
 use scrip_seal::Secret;
 
 pub(crate) use crate::config::{
-    table::{Deprecated, Log, RateLimits, Server, Settings, TelemetrySettings, Tls},
+    table::{Deprecated, Log, RateLimits, Server, Settings, Storage, TelemetrySettings, Tls},
     value::{Endpoint, EpochKeysAt, Export, LockMemory, LogFormat, Switch},
 };
 use crate::config::{
@@ -105,7 +106,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A setting as it is in force.
+/// A setting as it is in force, with what may be printed of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Effective {
     pub(crate) setting: &'static Setting,
@@ -186,7 +187,7 @@ impl Layers<'_> {
         let mut effective = Vec::new();
         let settings = Settings::read(&mut |setting| {
             let (text, origin, place) = self.say(setting);
-            effective.push(Effective { setting, text: text.clone(), origin });
+            effective.push(Effective { setting, text: (setting.shown)(&text), origin });
             (text, place)
         });
         let (settings, broken) = settings;
@@ -249,6 +250,7 @@ fn contradictions(settings: &Settings) -> Vec<String> {
     if settings.limits.redis_password_file.is_some() && settings.limits.redis_url.is_none() {
         found.push("limits.redis_password_file: there is no limits.redis_url".to_owned());
     }
+    found.extend(storage::contradictions(settings));
     found.extend(threeds::contradictions(settings));
     found
 }

@@ -1,8 +1,9 @@
-//! What a command finds in the data directory: the store, and the key to it.
+//! What a command finds where the settings point: the store, whichever engine it is, and the key to
+//! it.
 
 use std::{
-    fs,
-    os::unix::fs::DirBuilderExt,
+    fs::{self, File},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -12,15 +13,18 @@ use scrip_core::{
     Vault,
     audit::trail::AuditTrail,
     error::{Error, FieldError},
-    store::Store,
+    store::{Store, StoreError},
     threeds::{DirectoryServers, NoDirectoryServers},
 };
 use scrip_seal::{EpochKeys, KeySource, RootKey};
-use scrip_store::{Pages, SqliteStore};
+use scrip_store::{
+    Pages, PostgresStore, SqliteStore,
+    postgres::{Migrated, PostgresSettings},
+};
 
 use crate::{
     clock::{SteadyClock, SystemClock, ticks},
-    config::Settings,
+    config::{Settings, Switch},
     control, epochs,
     process::Memory,
 };
@@ -75,11 +79,15 @@ impl Settings {
         Ok(true)
     }
 
-    /// Opens the store, which nobody else then can.
+    /// Opens the store for a server. An embedded one, nobody else then can.
     ///
     /// # Errors
-    /// The directory is missing or open elsewhere, or its database is not ours.
-    pub(crate) fn open_store(&self, memory: Memory) -> anyhow::Result<SqliteStore> {
+    /// The directory is missing or open elsewhere, or its database is not ours; PostgreSQL cannot be
+    /// reached, or its schema is of another version.
+    pub(crate) async fn open_store(&self, memory: Memory) -> anyhow::Result<Arc<dyn Store>> {
+        if let Some(postgres) = self.storage.postgres()? {
+            return self.open_postgres(postgres).await;
+        }
         let folder = self.folder()?;
         // A page of the database that is mapped would be locked too, and stay in memory for good.
         let pages = match memory {
@@ -88,10 +96,45 @@ impl Settings {
         };
         let store = SqliteStore::open_with(&self.database(), pages, ticks);
         let store = store.map_err(|error| explain(error.into()));
-        store.with_context(|| match control::ask(folder) {
+        let store = store.with_context(|| match control::ask(folder) {
             Some(it) => format!("{} is served by process {}", folder.display(), it.pid),
             None => format!("{} cannot be opened", folder.display()),
-        })
+        });
+        Ok(Arc::new(store?))
+    }
+
+    /// Brings an older schema up to date where that is allowed. Where there is none, nothing is made:
+    /// a wrong address must not begin an empty vault.
+    async fn open_postgres(&self, postgres: PostgresSettings) -> anyhow::Result<Arc<dyn Store>> {
+        let may_migrate = self.storage.migrate == Switch::On;
+        if may_migrate && schema_version(&postgres).await?.is_some() {
+            let Migrated { from, to } = migrate(&postgres).await?;
+            if from != to {
+                tracing::info!(from, to, "the schema was brought up to date");
+            }
+        }
+        Ok(Arc::new(connect(postgres).await?))
+    }
+
+    /// Keeps others from serving with this data directory, where the store does not do so itself.
+    ///
+    /// # Errors
+    /// Another server has it.
+    pub(crate) fn hold_folder(&self) -> anyhow::Result<Option<File>> {
+        if self.storage.url.is_none() {
+            return Ok(None);
+        }
+        let folder = &self.storage.data_dir;
+        let file = folder.join("node.lock");
+        let cannot = || format!("{} cannot be opened", file.display());
+        let mut options = File::options();
+        let lock = options.write(true).create(true).truncate(false).mode(0o600).open(&file);
+        let lock = lock.with_context(cannot)?;
+        lock.try_lock().map_err(|_| match control::ask(folder) {
+            Some(it) => anyhow::anyhow!("{} is served by process {}", folder.display(), it.pid),
+            None => anyhow::anyhow!("another process has {} open", folder.display()),
+        })?;
+        Ok(Some(lock))
     }
 
     /// A server's vault on that store.
@@ -103,10 +146,10 @@ impl Settings {
         memory: Memory,
         directory_servers: Arc<dyn DirectoryServers>,
     ) -> anyhow::Result<Vault> {
-        let store = self.open_store(memory)?;
+        let store = self.open_store(memory).await?;
         let known = store.known_time().await.map_err(|it| explain(it.into()))?;
         Ok(Vault {
-            store: Arc::new(store),
+            store,
             epochs: Arc::new(epochs::open(self)?),
             clock: Arc::new(SteadyClock::start(known, self.clock.start)),
             chance: scrip_seal::fill_random,
@@ -119,15 +162,19 @@ impl Settings {
     /// A vault for an operator's command, on a store that a server may have open too.
     ///
     /// # Errors
-    /// The directory is missing, or its database is not ours.
-    pub(crate) fn open_vault_beside(&self) -> anyhow::Result<Vault> {
+    /// The directory is missing, or its database is not ours; or as [`Settings::open_store`].
+    pub(crate) async fn open_vault_beside(&self) -> anyhow::Result<Vault> {
+        if let Some(postgres) = self.storage.postgres()? {
+            return Ok(vault(Arc::new(connect(postgres).await?)));
+        }
         let folder = self.folder()?;
         let store = SqliteStore::open_beside(&self.database());
         let store = store.map_err(|error| explain(error.into()));
-        Ok(vault(store.with_context(|| format!("{} cannot be opened", folder.display()))?))
+        let store = store.with_context(|| format!("{} cannot be opened", folder.display()))?;
+        Ok(vault(Arc::new(store)))
     }
 
-    /// The data directory, with a database in it.
+    /// The data directory; for the embedded engine, with a database in it.
     ///
     /// # Errors
     /// Either is missing.
@@ -136,18 +183,22 @@ impl Settings {
         if !folder.is_dir() {
             anyhow::bail!("there is no data directory {}; run: scrip init", folder.display());
         }
-        if !self.database().is_file() {
+        if self.storage.url.is_none() && !self.database().is_file() {
             anyhow::bail!("there is no vault in {}; run: scrip init", folder.display());
         }
         Ok(folder)
     }
 
-    /// Makes the database, and leaves one that is there as it is. Nothing else makes one: a wrong
-    /// path must not begin an empty vault.
+    /// Makes the database, or PostgreSQL's schema, and leaves what is there as it is. Nothing else
+    /// makes one: a wrong path must not begin an empty vault.
     ///
     /// # Errors
-    /// The directory cannot be written, or has a database that is not ours.
-    pub(crate) fn create_store(&self) -> anyhow::Result<()> {
+    /// The directory cannot be written, or has a database that is not ours; PostgreSQL does not let
+    /// us.
+    pub(crate) async fn create_store(&self) -> anyhow::Result<()> {
+        if let Some(postgres) = self.storage.postgres()? {
+            return migrate(&postgres).await.map(drop);
+        }
         let store = SqliteStore::open_beside(&self.database());
         let store = store.map_err(|error| explain(error.into()));
         let folder = self.storage.data_dir.display();
@@ -155,10 +206,34 @@ impl Settings {
     }
 }
 
+/// What went wrong with PostgreSQL, and where that is. Its password is not in it.
+fn of_postgres(postgres: &PostgresSettings, error: StoreError) -> anyhow::Error {
+    explain(error.into()).context(format!("{} cannot be used", postgres.shown()))
+}
+
+/// # Errors
+/// It cannot be reached, or its schema is of another version.
+pub(crate) async fn connect(postgres: PostgresSettings) -> anyhow::Result<PostgresStore> {
+    let opened = PostgresStore::open(postgres.clone()).await;
+    opened.map_err(|it| of_postgres(&postgres, it))
+}
+
+/// # Errors
+/// It cannot be reached, does not let us, or has a newer schema.
+pub(crate) async fn migrate(postgres: &PostgresSettings) -> anyhow::Result<Migrated> {
+    let migrated = PostgresStore::migrate(postgres.clone()).await;
+    migrated.map_err(|it| of_postgres(postgres, it))
+}
+
+async fn schema_version(postgres: &PostgresSettings) -> anyhow::Result<Option<i64>> {
+    let version = PostgresStore::schema_version(postgres.clone()).await;
+    version.map_err(|it| of_postgres(postgres, it))
+}
+
 /// A command's, which neither seals nor opens a code.
-fn vault(store: SqliteStore) -> Vault {
+fn vault(store: Arc<dyn Store>) -> Vault {
     Vault {
-        store: Arc::new(store),
+        store,
         epochs: Arc::new(EpochKeys::in_memory(epochs::EPOCH)),
         bins: Arc::default(),
         clock: Arc::new(SystemClock),

@@ -34,6 +34,7 @@ use crate::{
     demo::{Demo, authority},
     head_file,
     launch::{self, Addresses, Simulate},
+    operator::runtime,
 };
 
 /// What a newcomer needs. Kept in clear beside the data, which only a dev vault may do.
@@ -54,7 +55,7 @@ struct Keys {
 pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow::Result<()> {
     let settings = Settings::without_file(&flags(arguments, environment), environment)?;
     create_folder(&settings.storage.data_dir)?;
-    settings.create_store()?;
+    runtime()?.block_on(settings.create_store())?;
     let json = arguments.json;
     launch::start(
         (settings, Simulate::InThisProcess),

@@ -215,10 +215,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let flag = ("storage.data_dir", folder.path().display().to_string());
         let settings = Settings::without_file(&[flag], &Environment::default()).unwrap();
-        settings.create_store().unwrap();
+        settings.create_store().await.unwrap();
         settings.create_root_key().unwrap();
         let (vault, source) =
-            (settings.open_vault_beside().unwrap(), settings.key_source().unwrap());
+            (settings.open_vault_beside().await.unwrap(), settings.key_source().unwrap());
         found_vault(&vault, &*source).await.unwrap();
         let directory = Directory::load(&*vault.store, &*source, None).await.unwrap();
         vault.audit.open(directory.audit_key());

@@ -50,8 +50,8 @@ struct Made {
 }
 
 async fn found(settings: &Settings) -> anyhow::Result<Made> {
-    settings.create_store()?;
-    let vault = settings.open_vault_beside()?;
+    settings.create_store().await?;
+    let vault = settings.open_vault_beside().await?;
     let known = vault.store.load_directory().await.map_err(|it| explain(it.into()))?;
     let founded = known.system_keys.is_some();
     let file = settings.root_key_file();
@@ -75,11 +75,11 @@ async fn found(settings: &Settings) -> anyhow::Result<Made> {
 
 fn say(settings: &Settings, made: Made) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    let (folder, file) = (settings.storage.data_dir.display(), settings.root_key_file());
+    let (place, file) = (settings.storage.place(), settings.root_key_file());
     if made.vault {
-        writeln!(out, "made a vault in {folder}")?;
+        writeln!(out, "made a vault in {place}")?;
     } else {
-        writeln!(out, "there is a vault in {folder}, and its root key opens it")?;
+        writeln!(out, "there is a vault in {place}, and its root key opens it")?;
     }
     if made.root_key {
         writeln!(

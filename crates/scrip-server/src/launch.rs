@@ -24,7 +24,7 @@ use crate::{
     config::{Deprecated, Environment, Settings, Switch, Tls},
     control::Control,
     demo::authority,
-    export, head_file,
+    export, head_file, init,
     metrics::{access::MetricsKey, listener},
     process::{self, Memory},
     sealed,
@@ -102,6 +102,11 @@ pub(crate) fn start(
         tracing::warn!("{warning}");
     }
     let listeners = bind_all(&settings)?;
+    // What a node on PostgreSQL has in there is its own and made anew; with the embedded engine it
+    // is the vault, and a wrong path must not begin an empty one.
+    if settings.storage.url.is_some() {
+        init::make_folder(&settings)?;
+    }
     let memory = process::confine(&settings.server)?;
     if let Some(traces) = &traces {
         traces.start();
@@ -164,6 +169,7 @@ async fn run(
     watched.extend(tls.iter().map(Watched::reloaded));
     watched.extend(doorkeeper.iter().map(Watched::reloaded));
     let asked = Arc::<Servers>::clone(&servers);
+    let _held = settings.hold_folder()?;
     let mut app = App::sealed(settings.open_vault(memory, asked).await?);
     app.threeds = Some(servers);
     app.ranges_every = settings.threeds.ranges_hours.seconds().saturating_mul(3600);

@@ -7,6 +7,7 @@ pub(crate) mod backup;
 pub(crate) mod bin;
 pub(crate) mod doctor;
 pub(crate) mod key;
+pub(crate) mod migrate;
 pub(crate) mod progress;
 pub(crate) mod restore;
 pub(crate) mod said;
@@ -115,7 +116,7 @@ pub(crate) struct Operator {
 
 impl Operator {
     pub(crate) async fn open(settings: &Settings) -> anyhow::Result<Self> {
-        let vault = settings.open_vault_beside()?;
+        let vault = settings.open_vault_beside().await?;
         let source = settings.key_source()?;
         let directory = Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;
         vault.audit.open(directory.audit_key());

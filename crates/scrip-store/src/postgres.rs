@@ -3,14 +3,17 @@
 
 mod access;
 mod access_sessions;
+mod address;
 mod answers;
 mod batch;
 mod chain;
 mod directory;
 mod filed;
+mod health;
 mod intents;
 mod listing;
 mod migrate;
+mod opening;
 mod policy;
 mod records;
 mod row;
@@ -23,6 +26,7 @@ mod sweep;
 mod tally;
 mod time;
 mod tokens;
+mod trail;
 mod transaction;
 mod usage;
 mod walk;
@@ -58,14 +62,18 @@ use crate::{
     postgres::{
         access::{AccessLog, note_used},
         settings::connection,
-        statement::{at_one_instant, unavailable},
+        statement::at_one_instant,
         sweep::Ending,
         transaction::Transaction,
     },
     uses::Uses,
 };
 
+pub use address::Transport;
+pub use health::Health;
+pub use migrate::Migrated;
 pub use settings::{PostgresSettings, WrongAddress};
+pub use tokio_postgres_rustls::MakeRustlsConnect;
 
 #[derive(Debug)]
 pub struct PostgresStore {
@@ -76,30 +84,6 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Brings the schema to the newest version. Any number of nodes may do so at once.
-    ///
-    /// # Errors
-    /// It cannot be reached, or does not let us.
-    pub async fn migrate(settings: PostgresSettings) -> Result<(), StoreError> {
-        let pool = settings.connections(1).pool()?;
-        let mut client = connection(&pool).await?;
-        migrate::migrate(&mut client).await.map(drop)
-    }
-
-    /// # Errors
-    /// It cannot be reached, or its schema is not the one that we know.
-    pub async fn open(settings: PostgresSettings) -> Result<Self, StoreError> {
-        let pool = settings.pool()?;
-        let client = connection(&pool).await?;
-        match migrate::schema_version(&client).await? {
-            Some(migrate::NEWEST) => (),
-            None => return Err(unavailable("there is no vault in this database")),
-            Some(_) => return Err(unavailable("the schema of this database is another version's")),
-        }
-        drop(client);
-        Ok(Self { pool, access: AccessLog::default(), claims: Claims::default() })
-    }
-
     async fn client(&self) -> Result<Object, StoreError> {
         connection(&self.pool).await
     }

@@ -12,6 +12,7 @@ use crate::{
         Effective,
         limits::{Networks, RateText, RedisUrl},
         parse,
+        storage::StorageUrl,
         threeds::{PublicUrl, SchemeSettings},
         value::{
             Endpoint, EpochKeysAt, Export, Form, LockMemory, LogFilter, LogFormat, Switch, Value,
@@ -28,6 +29,8 @@ pub(crate) struct Setting {
     pub(crate) section: &'static str,
     pub(crate) name: &'static str,
     pub(crate) form: Form,
+    /// Its text without what is secret in it.
+    pub(crate) shown: fn(&str) -> String,
     pub(crate) default: &'static str,
     pub(crate) about: &'static [&'static str],
 }
@@ -52,6 +55,7 @@ macro_rules! settings {
             section: stringify!($section),
             name: stringify!($name),
             form: <$kind as Value>::FORM,
+            shown: <$kind as Value>::shown,
             default: $default,
             about: &[$($about),+],
         },)+)+];
@@ -135,8 +139,22 @@ settings! {
         reload_seconds: Within<1, 86_400> = "30",
     }
     storage: Storage {
-        /// Where the database is; made by `scrip init`.
+        /// Where the database is; made by `scrip init`. With PostgreSQL, where this node has what is
+        /// its own: the control socket, the heads of the logs, BIN data, and the root key unless
+        /// that is elsewhere. Never the same for two nodes.
         data_dir: PathBuf = "scrip-data",
+        /// PostgreSQL 14 or later, for more than one node, such as `postgres://scrip@db.internal/scrip`;
+        /// empty for the embedded engine. A host that is not this machine has to show a certificate
+        /// (sslmode=verify-full, which need not be said), unless it says sslmode=disable. With a
+        /// password in it, it belongs into SCRIP_STORAGE_URL or a file that only the server reads.
+        url: Option<StorageUrl> = "",
+        /// Connections of this node to PostgreSQL, at most.
+        connections: Within<1, 1000> = "16",
+        /// Whether `scrip serve` may bring PostgreSQL's schema up to date: on, or off (it does not
+        /// start, and `scrip migrate` does).
+        migrate: Switch = "off",
+        /// Who vouches for PostgreSQL's certificate, a PEM file; empty for whom this system trusts.
+        ca_file: Option<PathBuf> = "",
     }
     keys: Keys {
         /// The root key; empty for `root.key` in the data directory.

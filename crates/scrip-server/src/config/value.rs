@@ -21,6 +21,11 @@ pub(crate) trait Value: Sized {
 
     /// The value, or the rule that the text broke. The rule never quotes the text.
     fn parse(text: &str) -> Result<Self, String>;
+
+    /// What may be printed of it. Only few have something that may not.
+    fn shown(text: &str) -> String {
+        text.to_owned()
+    }
 }
 
 /// A whole number between two bounds, which are part of its declaration.
@@ -89,6 +94,10 @@ impl<T: Value> Value for Option<T> {
 
     fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() { Ok(None) } else { T::parse(text).map(Some) }
+    }
+
+    fn shown(text: &str) -> String {
+        if text.is_empty() { String::new() } else { T::shown(text) }
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::{
     config::{Environment, Settings},
-    data::explain,
+    data::{connect, explain},
     head_file,
     operator::{Operator, Where, runtime, said::Said},
     process,
@@ -36,7 +36,7 @@ pub(crate) enum AuditCommand {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct VerifyArguments {
-    /// Give up when the log of the database, which cannot be shortened meanwhile, is longer.
+    /// Give up when the log of an embedded database, which cannot be shortened meanwhile, is longer.
     #[arg(long, value_name = "MIB", default_value_t = 4096)]
     log_mib_max: u64,
     #[command(flatten)]
@@ -53,18 +53,24 @@ fn verify(arguments: &VerifyArguments, environment: &Environment) -> anyhow::Res
     let at = &arguments.at;
     let settings = at.settings(environment)?;
     process::confine_command(&settings.server)?;
-    let operator = runtime()?.block_on(Operator::open(&settings))?;
+    runtime()?.block_on(verify_logs(arguments, &settings))
+}
+
+async fn verify_logs(arguments: &VerifyArguments, settings: &Settings) -> anyhow::Result<()> {
+    let at = &arguments.at;
+    let operator = Operator::open(settings).await?;
     let key = operator.directory.audit_key();
     // Before the logs are: what was kept apart is never ahead of them.
     let (kept, lost) = match head_file::read(&settings.head_file(), key) {
         Ok(Some(it)) => (it.heads, None),
-        Ok(None) => (Vec::new(), Some(missing(&settings))),
+        Ok(None) => (Vec::new(), Some(missing(settings))),
         Err(error) => (Vec::new(), Some(format!("{error:#}"))),
     };
     let living: Vec<_> = operator.directory.tenants().iter().map(|it| it.id).collect();
     let mut verified = Vec::new();
     for log in Log::ALL {
-        verified.push(walk(arguments, (&settings, log), &operator, &kept)?.finish(&living));
+        let walked = walk(arguments, (settings, log), &operator, &kept).await?;
+        verified.push(walked.finish(&living));
     }
     at.say(&report(&verified, lost.as_deref()))?;
     let problems = verified.iter().map(|it| it.problems.len()).sum::<usize>();
@@ -80,7 +86,7 @@ fn missing(settings: &Settings) -> String {
     format!("{name} is missing: whether the logs were rolled back cannot be told")
 }
 
-fn walk(
+async fn walk(
     arguments: &VerifyArguments,
     (settings, log): (&Settings, Log),
     operator: &Operator,
@@ -93,7 +99,10 @@ fn walk(
     let begin = |ends| Verifier::new(log, operator.directory.audit_key().clone(), ends, kept);
     let log_bytes_max = arguments.log_mib_max.saturating_mul(1024 * 1024);
     let watch = |done, all| progress.tell(done, all);
-    let walked = walk_log((&settings.database(), log), log_bytes_max, begin, watch);
+    let walked = match settings.storage.postgres()? {
+        Some(postgres) => connect(postgres).await?.walk_log(log, begin, watch).await,
+        None => walk_log((&settings.database(), log), log_bytes_max, begin, watch),
+    };
     walked.map_err(|it| explain(it.into()))
 }
 

@@ -89,6 +89,7 @@ fn back_up(
 ) -> anyhow::Result<()> {
     let at = &arguments.at;
     let settings = at.settings(environment)?;
+    refuse_postgres(&settings, "backups of its own (pg_basebackup, or an archive of its log)")?;
     process::confine_command(&settings.server)?;
     settings.folder()?;
     let name = file.display();
@@ -117,6 +118,18 @@ fn back_up(
     );
     let json = json!({ "file": file, "bytes": length, "backup": told(&manifest) });
     at.say(&Said::new(text, json))
+}
+
+/// # Errors
+/// The vault is on PostgreSQL, which has its own means.
+pub(crate) fn refuse_postgres(settings: &Settings, means: &str) -> anyhow::Result<()> {
+    if settings.storage.url.is_some() {
+        bail!(
+            "this vault is on PostgreSQL, which has {means}; see docs/operate/postgres.md. The root \
+             key is not in them: keep it apart"
+        );
+    }
+    Ok(())
 }
 
 fn manifest(copied: Copied, made_at: Timestamp) -> Manifest {

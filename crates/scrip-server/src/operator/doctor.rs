@@ -63,10 +63,12 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
     findings.push(trail(&settings));
     findings.extend(transport(&settings));
     findings.extend(directory_servers(&settings));
-    match settings.open_vault_beside() {
-        Ok(vault) => findings.extend(runtime()?.block_on(inside(&settings, &vault))),
-        Err(error) => findings.push(bad("store", format!("{error:#}"))),
-    }
+    findings.extend(runtime()?.block_on(async {
+        match settings.open_vault_beside().await {
+            Ok(vault) => inside(&settings, &vault).await,
+            Err(error) => vec![bad("store", format!("{error:#}"))],
+        }
+    }));
     findings.push(match control::ask(&settings.storage.data_dir) {
         None => good("server", "none is running here"),
         Some(it) if it.sealed => bad("server", format!("process {} is sealed", it.pid)),

@@ -24,7 +24,7 @@ use crate::{
         backup::{
             age,
             file::{Backup, Manifest},
-            holds, inspect, told, try_key,
+            holds, inspect, refuse_postgres, told, try_key,
         },
         runtime,
         said::Said,
@@ -72,6 +72,7 @@ const PARTS: [&str; 10] = [
 pub(crate) fn run(arguments: &RestoreArguments, environment: &Environment) -> anyhow::Result<()> {
     let at = &arguments.at;
     let settings = at.settings(environment)?;
+    refuse_postgres(&settings, "ways of its own to put back what its backups hold")?;
     let folder = settings.storage.data_dir.clone();
     if let Some(it) = control::ask(&folder) {
         bail!("{} is served by process {}; stop it first", folder.display(), it.pid);

@@ -18,9 +18,10 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
     let settings = at.settings(environment)?;
     process::confine_command(&settings.server)?;
     let server = control::ask(&settings.storage.data_dir);
-    let vault = settings.open_vault_beside()?;
-    let status = runtime()?.block_on(vault.store.status());
-    let status = status.map_err(|it| explain(it.into()))?;
+    let status = runtime()?.block_on(async {
+        let vault = settings.open_vault_beside().await?;
+        vault.store.status().await.map_err(|it| explain(it.into()))
+    })?;
 
     let mut rows = vec![
         ("data directory", settings.storage.data_dir.display().to_string()),

@@ -1,6 +1,8 @@
 //! Migrations: each once, whoever comes first. A row is the lock, so nothing is needed that a pooler
 //! or an engine like PostgreSQL may lack.
 
+use std::cmp::Ordering;
+
 use deadpool_postgres::{Client, GenericClient};
 use scrip_core::store::StoreError;
 use tokio_postgres::error::SqlState;
@@ -19,13 +21,29 @@ const ATTEMPTS: usize = 8;
 
 pub(super) const NEWEST: i64 = 1;
 
+/// What became of a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migrated {
+    /// Zero where there was none.
+    pub from: i64,
+    pub to: i64,
+}
+
 /// Brings the schema to the newest version, and says from which it came.
-pub(super) async fn migrate(client: &mut Client) -> Result<i64, StoreError> {
+pub(super) async fn migrate(client: &mut Client) -> Result<Migrated, StoreError> {
+    // What has nothing to do needs no right to do it.
+    if let Some(from @ NEWEST..) = schema_version(client).await? {
+        check(from)?;
+        return Ok(Migrated { from, to: NEWEST });
+    }
     create_state(client).await?;
     let transaction = client.transaction().await.map_err(fault)?;
     let sql = "SELECT version FROM schema_state WHERE one = 1 FOR UPDATE";
     let row = transaction.query_one(sql, &[]).await.map_err(fault)?;
     let from: i64 = row.try_get(0).map_err(|_| UNREADABLE)?;
+    if from > NEWEST {
+        check(from)?;
+    }
     let done = usize::try_from(from).map_err(|_| UNREADABLE)?;
     for migration in MIGRATIONS.iter().skip(done) {
         transaction.batch_execute(migration).await.map_err(fault)?;
@@ -35,7 +53,23 @@ pub(super) async fn migrate(client: &mut Client) -> Result<i64, StoreError> {
         transaction.execute(sql, &[&NEWEST]).await.map_err(fault)?;
     }
     transaction.commit().await.map_err(fault)?;
-    Ok(from)
+    Ok(Migrated { from, to: NEWEST })
+}
+
+/// Whether a schema of this version is the one that we know.
+pub(super) fn check(version: i64) -> Result<(), StoreError> {
+    let said = match version.cmp(&NEWEST) {
+        Ordering::Equal => return Ok(()),
+        Ordering::Less => format!(
+            "its schema is version {version}, and this program needs version {NEWEST}; run: scrip \
+             migrate"
+        ),
+        Ordering::Greater => format!(
+            "its schema is version {version}, and this program knows none after {NEWEST}; run a \
+             newer scrip"
+        ),
+    };
+    Err(StoreError::Unavailable(said.into()))
 }
 
 /// `IF NOT EXISTS` looks and creates in two steps, between which another node can create it.

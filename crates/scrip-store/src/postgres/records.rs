@@ -56,7 +56,7 @@ pub(super) async fn list_records(
     rows.iter().map(|row| log_row(row).map(|it| it.to_record())).collect()
 }
 
-const LIST_HEADS: &str = "
+pub(super) const LIST_HEADS: &str = "
 -- list_heads
 SELECT n, at, link, retention_seconds, mac, tenant FROM heads WHERE log = $1 ORDER BY tenant";
 

@@ -1,16 +1,20 @@
 //! How PostgreSQL is reached: an address, what to trust, and how many connections.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{error::Error, fmt, time::Duration};
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use scrip_core::store::StoreError;
 use tokio_postgres::{
     Config, NoTls,
     config::{SslMode, TargetSessionAttrs},
+    error::SqlState,
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::postgres::statement::unavailable;
+use crate::postgres::{
+    address::{Address, Transport},
+    statement::unavailable,
+};
 
 /// How long a request waits for a connection. A client that waits for longer is better told so.
 const WAIT_MAX: Duration = Duration::from_secs(5);
@@ -25,13 +29,14 @@ const CONNECTIONS: usize = 32;
 pub struct PostgresSettings {
     config: Config,
     connections: usize,
-    /// Without it, nothing is encrypted.
+    transport: Transport,
     tls: Option<MakeRustlsConnect>,
+    shown: String,
 }
 
 /// What an address lacks. Never its text, which has a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WrongAddress(&'static str);
+pub struct WrongAddress(pub(super) &'static str);
 
 impl fmt::Display for WrongAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -39,11 +44,11 @@ impl fmt::Display for WrongAddress {
     }
 }
 
-impl std::error::Error for WrongAddress {}
+impl Error for WrongAddress {}
 
 impl fmt::Debug for PostgresSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PostgresSettings")
+        write!(f, "PostgresSettings({})", self.shown)
     }
 }
 
@@ -51,22 +56,37 @@ impl PostgresSettings {
     /// # Errors
     /// It is not the address of a PostgreSQL database.
     pub fn parse(url: &str) -> Result<Self, WrongAddress> {
-        if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
-            return Err(WrongAddress("must begin with postgres://"));
+        let Address { mut config, transport, shown } = Address::parse(url)?;
+        if config.get_application_name().is_none() {
+            config.application_name("scrip");
         }
-        let mut config = Config::from_str(url)
-            .map_err(|_| WrongAddress("is not an address that PostgreSQL understands"))?;
-        config.application_name("scrip").connect_timeout(CONNECT_MAX);
+        config.connect_timeout(CONNECT_MAX);
         // Of several hosts, the one that takes writes.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-        config.ssl_mode(SslMode::Disable);
-        Ok(Self { config, connections: CONNECTIONS, tls: None })
+        config.ssl_mode(match transport {
+            Transport::Plain => SslMode::Disable,
+            Transport::Tls => SslMode::Require,
+        });
+        Ok(Self { config, connections: CONNECTIONS, transport, tls: None, shown })
+    }
+
+    /// Whether whoever makes this has to say whom to trust.
+    #[must_use]
+    pub fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    /// The address without its secrets.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        &self.shown
     }
 
     /// Never without TLS. Whom to trust is said by whoever makes this.
     #[must_use]
     pub fn over_tls(mut self, tls: MakeRustlsConnect) -> Self {
         self.config.ssl_mode(SslMode::Require);
+        self.transport = Transport::Tls;
         self.tls = Some(tls);
         self
     }
@@ -79,6 +99,7 @@ impl PostgresSettings {
 
     pub(super) fn pool(self) -> Result<Pool, StoreError> {
         let settings = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        // Without it, one that must have TLS connects to nobody.
         let manager = match self.tls {
             None => Manager::from_config(self.config, NoTls, settings),
             Some(tls) => Manager::from_config(self.config, tls, settings),
@@ -101,6 +122,32 @@ pub(super) async fn connection(pool: &Pool) -> Result<Object, StoreError> {
         Err(deadpool_postgres::PoolError::Timeout(deadpool_postgres::TimeoutType::Wait)) => {
             Err(StoreError::Busy)
         }
+        Err(deadpool_postgres::PoolError::Backend(error)) => Err(unreachable(&error)),
         Err(_) => Err(unavailable("PostgreSQL cannot be reached")),
+    }
+}
+
+/// For the operator. What the server says in words may quote something; its codes, and what the
+/// system and TLS say, do not.
+fn unreachable(error: &tokio_postgres::Error) -> StoreError {
+    let cause = match error.code() {
+        Some(code) => format!("PostgreSQL lets nobody in: error {}{}", code.code(), meaning(code)),
+        None => {
+            let cause = error.source().map(|it| format!(": {it}")).unwrap_or_default();
+            format!("PostgreSQL cannot be reached: {error}{cause}")
+        }
+    };
+    StoreError::Unavailable(cause.into())
+}
+
+fn meaning(code: &SqlState) -> &'static str {
+    match code.code() {
+        "28P01" => " (the password is wrong, or there is no such user)",
+        "28000" => " (this user may not come in from here, or not in clear)",
+        "3D000" => " (there is no such database)",
+        "42501" => " (this user may not use the database)",
+        "53300" => " (it has too many connections)",
+        "57P03" => " (it is starting or stopping)",
+        _ => "",
     }
 }

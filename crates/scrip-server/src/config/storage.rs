@@ -1,0 +1,146 @@
+//! The settings of the engine: where PostgreSQL is, and whom to believe that it is it.
+
+use std::{path::Path, sync::Arc};
+
+use anyhow::Context;
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, pem::PemObject},
+    version::{TLS12, TLS13},
+};
+use scrip_store::postgres::{MakeRustlsConnect, PostgresSettings, Transport};
+
+use crate::config::{
+    Settings, Storage,
+    value::{Form, Value},
+};
+
+/// Where PostgreSQL is. It may hold a password, so its text goes nowhere.
+#[derive(Debug, Clone)]
+pub(crate) struct StorageUrl(PostgresSettings);
+
+impl Value for StorageUrl {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        PostgresSettings::parse(text).map(Self).map_err(|it| it.to_string())
+    }
+
+    fn shown(text: &str) -> String {
+        // One that cannot be read is complained about, without a word of it.
+        Self::parse(text).map(|it| it.0.shown().to_owned()).unwrap_or_default()
+    }
+}
+
+/// What the settings contradict.
+pub(super) fn contradictions(settings: &Settings) -> Vec<String> {
+    let Storage { url, ca_file, .. } = &settings.storage;
+    let mut found = Vec::new();
+    let transport = url.as_ref().map(|it| it.0.transport());
+    if ca_file.is_some() && transport != Some(Transport::Tls) {
+        found.push(
+            "storage.ca_file: nobody shows a certificate; storage.url is empty, or its connections \
+             are in clear"
+                .to_owned(),
+        );
+    }
+    found
+}
+
+impl Storage {
+    /// How PostgreSQL is reached; nothing for the embedded engine.
+    ///
+    /// # Errors
+    /// Nobody is known who could vouch for its certificate.
+    pub(crate) fn postgres(&self) -> anyhow::Result<Option<PostgresSettings>> {
+        let Some(StorageUrl(settings)) = self.url.clone() else { return Ok(None) };
+        let settings = settings.connections(self.connections.get());
+        Ok(Some(match settings.transport() {
+            Transport::Plain => settings,
+            Transport::Tls => settings.over_tls(self.tls()?),
+        }))
+    }
+
+    /// Where the vault is, for whoever reads.
+    pub(crate) fn place(&self) -> String {
+        match &self.url {
+            Some(StorageUrl(it)) => it.shown().to_owned(),
+            None => self.data_dir.display().to_string(),
+        }
+    }
+
+    fn tls(&self) -> anyhow::Result<MakeRustlsConnect> {
+        let roots = match &self.ca_file {
+            Some(file) => read_roots(file)?,
+            None => roots_of_system()?,
+        };
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13, &TLS12])?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(MakeRustlsConnect::new(config))
+    }
+}
+
+fn read_roots(file: &Path) -> anyhow::Result<RootCertStore> {
+    let name = || format!("storage.ca_file: {} cannot be used", file.display());
+    let found = CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .with_context(name)?;
+    let mut roots = RootCertStore::empty();
+    for root in found {
+        roots.add(root).with_context(name)?;
+    }
+    if roots.is_empty() {
+        anyhow::bail!("{}: there is no certificate in it", name());
+    }
+    Ok(roots)
+}
+
+/// As for Redis. One certificate among many that cannot be read vouches for nobody.
+fn roots_of_system() -> anyhow::Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        anyhow::bail!("this system trusts no certificate; set storage.ca_file");
+    }
+    Ok(roots)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::tests::load;
+
+    #[test]
+    fn the_password_is_in_nothing_that_is_printed() {
+        let variables = [("SCRIP_STORAGE_URL", "postgres://u:4242@db/vault?password=4242")];
+        let settings = load("", &variables).unwrap();
+        assert!(settings.storage.postgres().is_ok());
+        let printed = format!("{settings:?}");
+        assert!(!printed.contains("4242"), "{printed}");
+        assert!(printed.contains("postgres://u:***@db/vault"), "{printed}");
+    }
+
+    #[test]
+    fn an_address_that_is_refused_is_not_repeated() {
+        for url in ["postgres://u:4242@db/v?sslmode=require", "4242", "postgres://u:4242@4242@db/v"]
+        {
+            let text = format!("[storage]\nurl = \"{url}\"");
+            let said = load(&text, &[]).unwrap_err().to_string();
+            assert!(said.starts_with("scrip.toml:2:7: storage.url: "), "{said}");
+            assert!(!said.contains("4242"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_ca_is_only_for_connections_that_have_one() {
+        let clear = "url = \"postgres://u@localhost/v\"\n";
+        for url in ["", clear] {
+            let text = format!("[storage]\n{url}ca_file = \"ca.pem\"");
+            let said = load(&text, &[]).unwrap_err().to_string();
+            assert!(said.contains("storage.ca_file: nobody"), "{said}");
+        }
+    }
+}
