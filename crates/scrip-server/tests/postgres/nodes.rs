@@ -28,6 +28,10 @@ pub(crate) fn eventually(mut what: impl FnMut() -> bool) -> bool {
     })
 }
 
+/// What is read has to be seen, to be compared with what was written.
+const RULE: &str = r#"{"container": "/", "transform": "reveal", "permissions":
+    ["token:create", "token:read", "token:update", "token:delete"]}"#;
+
 /// Two nodes, of which either may be gone.
 pub(crate) struct Vault {
     pub(crate) cluster: Cluster,
@@ -56,7 +60,8 @@ impl Vault {
         fs::copy(key(0), key(1)).expect("a root key");
         vault.run(&["tenant", "create", "Acme"]);
         let create = ["application", "create", "--tenant", "Acme", "--name", "A"];
-        let said = vault.run(&[&create[..], &["--type", "private", "--all", "--json"]].concat());
+        let rights = ["--type", "private", "--permission", "token-intent:create", "--rule", RULE];
+        let said = vault.run(&[&create[..], &rights, &["--json"]].concat());
         let said: Value = serde_json::from_str(&said).expect("JSON");
         said["key"].as_str().expect("a key").clone_into(&mut vault.door.api_key);
         vault.start(0);
