@@ -3,6 +3,8 @@
 //! It needs the programs of PostgreSQL 14 or later (`apt-get install postgresql-15`). It has its own
 //! data directory, and its socket is in that, so no port can be in anybody's way. It ends and its
 //! directory goes when this process ends, however that is.
+//!
+//! Nothing is tested as a superuser, whom no policy holds: one role owns the schema, another serves.
 
 use std::{
     fmt::Write as _,
@@ -20,6 +22,11 @@ use tokio_postgres::NoTls;
 use uuid::Uuid;
 
 const TEMPLATE: &str = "scrip_template";
+
+/// Owns databases, and what is in them.
+const OWNER: &str = "scrip_owner";
+/// May do what it was granted. A name that must be quoted.
+pub const SERVING: &str = "scrip \"serves\"";
 
 /// Ends when its input does, which is when this process does.
 const SCRIPT: &str = r#"
@@ -51,6 +58,7 @@ struct Server {
     /// Names of databases that nobody needs any more.
     unneeded: Mutex<Vec<String>>,
     made: AtomicUsize,
+    roles: OnceCell<()>,
     template: OnceCell<()>,
 }
 
@@ -97,8 +105,8 @@ fn server() -> &'static Server {
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
             let line = line.unwrap();
             if line == "ready" {
-                let (unneeded, made, template) = Default::default();
-                return Server { folder, _shell: child, unneeded, made, template };
+                let (unneeded, made, template, roles) = Default::default();
+                return Server { folder, _shell: child, unneeded, made, template, roles };
             }
             writeln!(said, "{line}").unwrap();
         }
@@ -108,7 +116,22 @@ fn server() -> &'static Server {
 }
 
 async fn execute(statements: &[String]) {
-    let url = url(&server().folder, "postgres");
+    let server = server();
+    let roles = async || {
+        let serving = quoted(SERVING);
+        run(&[format!("CREATE ROLE {OWNER} LOGIN; CREATE ROLE {serving} LOGIN")]).await;
+    };
+    server.roles.get_or_init(roles).await;
+    run(statements).await;
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// As a superuser.
+async fn run(statements: &[String]) {
+    let url = url(&server().folder, "scrip", "postgres");
     let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
     let connection = tokio::spawn(connection);
     for statement in statements {
@@ -118,49 +141,77 @@ async fn execute(statements: &[String]) {
     connection.await.unwrap().unwrap();
 }
 
-fn url(folder: &Path, database: &str) -> String {
+fn url(folder: &Path, role: &str, database: &str) -> String {
     let host = folder.to_str().unwrap().replace('/', "%2F");
-    format!("postgres://scrip@{host}/{database}")
+    let role = role.replace('"', "%22").replace(' ', "%20");
+    format!("postgres://{role}@{host}/{database}")
 }
 
 /// One of its own for a test.
 #[derive(Debug)]
-pub struct Database(String);
+pub struct Database {
+    name: String,
+    role: &'static str,
+}
 
 impl Database {
-    /// A copy of one that was migrated, by whoever comes first.
+    /// A copy of one that was migrated by its owner, whoever comes first, and which [`SERVING`]
+    /// was granted.
     pub async fn create(migrate: impl AsyncFnOnce(&str)) -> Self {
         let server = server();
         let template = async || {
-            execute(&[format!("CREATE DATABASE {TEMPLATE}")]).await;
-            migrate(&url(&server.folder, TEMPLATE)).await;
+            execute(&[format!("CREATE DATABASE {TEMPLATE} OWNER {OWNER}")]).await;
+            let superuser = url(&server.folder, "scrip", TEMPLATE);
+            let (client, connection) = tokio_postgres::connect(&superuser, NoTls).await.unwrap();
+            let connection = tokio::spawn(connection);
+            // As it is by itself from PostgreSQL 15 on.
+            let sql = format!(
+                "REVOKE CREATE ON SCHEMA public FROM PUBLIC; GRANT ALL ON SCHEMA public TO {OWNER}"
+            );
+            client.batch_execute(&sql).await.unwrap();
+            drop(client);
+            connection.await.unwrap().unwrap();
+            migrate(&url(&server.folder, OWNER, TEMPLATE)).await;
         };
         server.template.get_or_init(template).await;
         let name = format!("test_{}", server.made.fetch_add(1, Ordering::Relaxed));
         let unneeded = std::mem::take(&mut *lock(&server.unneeded));
         let mut statements: Vec<_> =
             unneeded.iter().map(|it| format!("DROP DATABASE {it} WITH (FORCE)")).collect();
-        statements.push(format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}"));
+        statements.push(format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE} OWNER {OWNER}"));
         execute(&statements).await;
-        Self(name)
+        Self { name, role: SERVING }
     }
 
-    /// Without a schema.
+    /// Without a schema, for one role that makes it and serves.
     pub async fn create_empty() -> Self {
         let name = format!("test_{}", server().made.fetch_add(1, Ordering::Relaxed));
-        execute(&[format!("CREATE DATABASE {name}")]).await;
-        Self(name)
+        execute(&[format!("CREATE DATABASE {name} OWNER {OWNER}")]).await;
+        Self { name, role: OWNER }
     }
 
+    /// For a node.
     #[must_use]
     pub fn url(&self) -> String {
-        url(&server().folder, &self.0)
+        url(&server().folder, self.role, &self.name)
+    }
+
+    /// For whoever migrates.
+    #[must_use]
+    pub fn owner_url(&self) -> String {
+        url(&server().folder, OWNER, &self.name)
+    }
+
+    /// For whoever looks, or alters something, behind the vault's back.
+    #[must_use]
+    pub fn superuser_url(&self) -> String {
+        url(&server().folder, "scrip", &self.name)
     }
 }
 
 impl Drop for Database {
     fn drop(&mut self) {
-        lock(&server().unneeded).push(std::mem::take(&mut self.0));
+        lock(&server().unneeded).push(std::mem::take(&mut self.name));
     }
 }
 

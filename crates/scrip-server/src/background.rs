@@ -105,8 +105,11 @@ async fn follow_directory(app: Arc<App>) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut looks, mut failures) = (0_u32, 0_u32);
     loop {
-        ticks.tick().await;
-        looks = looks.saturating_add(1);
+        tokio::select! {
+            _ = ticks.tick() => looks = looks.saturating_add(1),
+            // Whoever changed it says so, where the engine can tell. One that cannot never does.
+            Ok(()) = app.vault.store.directory_changed() => (),
+        }
         let load = if looks < LOOKS_BEFORE_RELOAD { Load::IfChanged } else { Load::Always };
         match app.load(load).await {
             Ok(()) => {

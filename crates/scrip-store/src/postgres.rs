@@ -9,15 +9,22 @@ mod batch;
 mod chain;
 mod directory;
 mod filed;
+mod gather;
+mod group;
 mod health;
 mod intents;
+mod listen;
 mod listing;
 mod migrate;
 mod opening;
 mod policy;
+mod pool;
 mod records;
+mod roles;
 mod row;
+mod scope;
 mod sessions;
+mod set;
 mod settings;
 mod statement;
 mod status;
@@ -31,7 +38,6 @@ mod transaction;
 mod usage;
 mod walk;
 
-use deadpool_postgres::{Object, Pool};
 use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord},
     audit::{
@@ -61,8 +67,11 @@ use crate::{
     claims::Claims,
     postgres::{
         access::{AccessLog, note_used},
-        settings::connection,
-        statement::at_one_instant,
+        group::Writes,
+        listen::Changes,
+        pool::Pool,
+        scope::Scope,
+        statement::Single,
         sweep::Ending,
         transaction::Transaction,
     },
@@ -79,15 +88,13 @@ pub use tokio_postgres_rustls::MakeRustlsConnect;
 pub struct PostgresStore {
     pool: Pool,
     access: AccessLog,
+    writes: Writes,
     /// Of this node. Another node's are known by the rows that they commit.
     claims: Claims,
+    changes: Changes,
 }
 
 impl PostgresStore {
-    async fn client(&self) -> Result<Object, StoreError> {
-        connection(&self.pool).await
-    }
-
     async fn begin(&self, tenant: TenantId) -> Result<Transaction, StoreError> {
         Transaction::begin(&self.pool, (Log::Audit, tenant), 0).await
     }
@@ -118,14 +125,7 @@ impl Store for PostgresStore {
         Box::pin(async move {
             let tenant = inquiry.tenant().id;
             let uses = Uses::of(&batch);
-            // An id that has expired is tried twice.
-            let tokens = batch.writes.len().saturating_mul(2);
-            let mut it = Transaction::begin(&self.pool, (Log::Audit, tenant), tokens).await?;
-            let batched = batch::write_tokens(&mut it, batch).await?;
-            let batched = match batched {
-                Batched::Written(_) => kept(it, batched).await?,
-                Batched::Refused(_) => undone(it, batched).await?,
-            };
+            let batched = self.writes.write_tokens(&self.pool, tenant, batch).await?;
             note_used(&self.pool, tenant, &uses.active(&batched)).await;
             Ok(batched)
         })
@@ -139,7 +139,7 @@ impl Store for PostgresStore {
     ) -> StoreFuture<'a, Option<StoredToken>> {
         Box::pin(async move {
             let tenant = inquiry.tenant().id;
-            let found = tokens::find_token(&self.client().await?, tenant, id, now).await?;
+            let found = tokens::find_token(&self.of(tenant), tenant, id, now).await?;
             Ok(found.map(|(_, token)| token))
         })
     }
@@ -151,22 +151,24 @@ impl Store for PostgresStore {
         now: Timestamp,
     ) -> StoreFuture<'a, Vec<Option<StoredToken>>> {
         let tenant = inquiry.tenant().id;
-        Box::pin(async move { tokens::find_tokens(&self.client().await?, tenant, ids, now).await })
+        Box::pin(async move { tokens::find_tokens(&self.of(tenant), tenant, ids, now).await })
     }
 
     fn list_tokens(&self, inquiry: Inquiry, list: ListTokens) -> StoreFuture<'_, Listing> {
         Box::pin(async move {
-            let mut client = self.client().await?;
-            let it = at_one_instant(&mut client).await?;
-            listing::list_tokens(&it, inquiry.tenant().id, &list).await
+            let tenant = inquiry.tenant().id;
+            let it = self.at_one_instant(Scope::of(tenant)).await?;
+            let found = listing::list_tokens(&it, tenant, &list).await;
+            it.end(found).await
         })
     }
 
     fn survey_tokens(&self, inquiry: Inquiry, survey: SurveyTokens) -> StoreFuture<'_, Surveyed> {
         Box::pin(async move {
-            let mut client = self.client().await?;
-            let it = at_one_instant(&mut client).await?;
-            survey::survey_tokens(&it, inquiry.tenant().id, &survey).await
+            let tenant = inquiry.tenant().id;
+            let it = self.at_one_instant(Scope::of(tenant)).await?;
+            let found = survey::survey_tokens(&it, tenant, &survey).await;
+            it.end(found).await
         })
     }
 
@@ -176,11 +178,8 @@ impl Store for PostgresStore {
         intent: StoredTokenIntent,
         written: Beside,
     ) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
-            let mut it = self.begin(inquiry.tenant().id).await?;
-            intents::insert_token_intent(&mut it, &intent, &written).await?;
-            it.commit().await
-        })
+        let tenant = inquiry.tenant().id;
+        Box::pin(self.writes.insert_token_intent(&self.pool, tenant, (intent, written)))
     }
 
     fn find_token_intent(
@@ -190,9 +189,7 @@ impl Store for PostgresStore {
         now: Timestamp,
     ) -> StoreFuture<'_, Option<StoredTokenIntent>> {
         let tenant = inquiry.tenant().id;
-        Box::pin(
-            async move { intents::find_token_intent(&self.client().await?, tenant, id, now).await },
-        )
+        Box::pin(async move { intents::find_token_intent(&self.of(tenant), tenant, id, now).await })
     }
 
     fn delete_token_intent(
@@ -225,34 +222,42 @@ impl Store for PostgresStore {
     }
 
     fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(async move { sweep::sweep_cvcs(&self.client().await?, ended).await })
+        Box::pin(async move { sweep::sweep_cvcs(&self.of_every_tenant(), ended).await })
     }
 
     fn claim_answer(&self, asked: AskedAnswer) -> StoreFuture<'_, Claimed> {
         Box::pin(async move {
             let Some(claim) = self.claims.take(asked.digest) else { return Ok(Claimed::InFlight) };
-            let found = answers::find_answer(&self.client().await?, &asked).await?;
+            let found = answers::find_answer(&self.of(asked.tenant), &asked).await?;
             Ok(found.map_or(Claimed::Claim(claim), Claimed::Answered))
         })
     }
 
     fn forget_answers(&self, before: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(async move { answers::forget_answers(&self.client().await?, before).await })
+        Box::pin(async move { answers::forget_answers(&self.of_every_tenant(), before).await })
     }
 
     fn load_directory(&self) -> StoreFuture<'_, DirectoryRecords> {
         Box::pin(async move {
-            let mut client = self.client().await?;
-            directory::load_directory(&at_one_instant(&mut client).await?).await
+            let it = self.at_one_instant(Scope::every_tenant()).await?;
+            let loaded = directory::load_directory(&it).await;
+            it.end(loaded).await
         })
     }
 
     fn directory_version(&self) -> StoreFuture<'_, i64> {
-        Box::pin(async move { directory::directory_version(&self.client().await?).await })
+        Box::pin(async move { directory::directory_version(&self.of_no_tenant()).await })
+    }
+
+    fn directory_changed(&self) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            self.changes.wait().await;
+            Ok(())
+        })
     }
 
     fn insert_system_keys(&self, keys: SystemKeys) -> StoreFuture<'_, ()> {
-        Box::pin(async move { policy::insert_system_keys(&self.client().await?, &keys).await })
+        Box::pin(async move { policy::insert_system_keys(&self.of_no_tenant(), &keys).await })
     }
 
     fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()> {
@@ -292,7 +297,7 @@ impl Store for PostgresStore {
     }
 
     fn purge_tenants(&self, now: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(async move { policy::purge_tenants(&self.client().await?, now).await })
+        Box::pin(async move { policy::purge_tenants(&self.of_every_tenant(), now).await })
     }
 
     fn insert_access_session(
@@ -313,7 +318,7 @@ impl Store for PostgresStore {
         id: AccessSessionId,
     ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>> {
         Box::pin(
-            async move { access_sessions::find_access_session(&self.client().await?, id).await },
+            async move { access_sessions::find_access_session(&self.of_every_tenant(), id).await },
         )
     }
 
@@ -324,8 +329,7 @@ impl Store for PostgresStore {
     ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>> {
         let tenant = mandate.tenant().id;
         Box::pin(async move {
-            let client = self.client().await?;
-            access_sessions::find_access_session_by_nonce(&client, tenant, nonce).await
+            access_sessions::find_access_session_by_nonce(&self.of(tenant), tenant, nonce).await
         })
     }
 
@@ -345,7 +349,7 @@ impl Store for PostgresStore {
 
     fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
         Box::pin(async move {
-            access_sessions::forget_access_sessions(&self.client().await?, before).await
+            access_sessions::forget_access_sessions(&self.of_every_tenant(), before).await
         })
     }
 
@@ -364,9 +368,7 @@ impl Store for PostgresStore {
         now: Timestamp,
     ) -> StoreFuture<'_, Option<SessionRecord>> {
         let tenant = inquiry.tenant().id;
-        Box::pin(
-            async move { sessions::find_session(&self.client().await?, tenant, id, now).await },
-        )
+        Box::pin(async move { sessions::find_session(&self.of(tenant), tenant, id, now).await })
     }
 
     fn find_notified_session(
@@ -375,7 +377,7 @@ impl Store for PostgresStore {
         now: Timestamp,
     ) -> StoreFuture<'_, Option<SessionRecord>> {
         Box::pin(
-            async move { sessions::find_notified_session(&self.client().await?, id, now).await },
+            async move { sessions::find_notified_session(&self.of_every_tenant(), id, now).await },
         )
     }
 
@@ -397,12 +399,12 @@ impl Store for PostgresStore {
         events_max: usize,
     ) -> StoreFuture<'_, Vec<(i64, EventRecord)>> {
         Box::pin(
-            async move { sessions::list_events(&self.client().await?, after, events_max).await },
+            async move { sessions::list_events(&self.of_every_tenant(), after, events_max).await },
         )
     }
 
     fn forget_events(&self, before: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(async move { sessions::forget_events(&self.client().await?, before).await })
+        Box::pin(async move { sessions::forget_events(&self.of_every_tenant(), before).await })
     }
 
     fn record_access(&self, access: Access) -> StoreFuture<'_, ()> {
@@ -410,11 +412,11 @@ impl Store for PostgresStore {
     }
 
     fn list_heads(&self, log: Log) -> StoreFuture<'_, Vec<Head>> {
-        Box::pin(async move { records::list_heads(&self.client().await?, log).await })
+        Box::pin(async move { records::list_heads(&self.of_every_tenant(), log).await })
     }
 
     fn list_chains(&self, log: Log) -> StoreFuture<'_, Vec<Chain>> {
-        Box::pin(async move { records::list_chains(&self.client().await?, log).await })
+        Box::pin(async move { records::list_chains(&self.of_every_tenant(), log).await })
     }
 
     fn list_records(
@@ -423,20 +425,19 @@ impl Store for PostgresStore {
         after: i64,
         records_max: usize,
     ) -> StoreFuture<'_, Vec<LogRecord>> {
-        Box::pin(async move {
-            records::list_records(&self.client().await?, of, after, records_max).await
-        })
+        Box::pin(async move { records::list_records(&self.of(of.1), of, after, records_max).await })
     }
 
     fn find_checkpoint(&self, of: (Log, TenantId)) -> StoreFuture<'_, Option<Checkpoint>> {
-        Box::pin(async move { records::find_checkpoint(&self.client().await?, of).await })
+        Box::pin(async move { records::find_checkpoint(&self.of(of.1), of).await })
     }
 
     fn walk_records(&self, inquiry: Inquiry, walk: WalkRecords) -> StoreFuture<'_, Walked> {
         Box::pin(async move {
-            let mut client = self.client().await?;
-            let it = at_one_instant(&mut client).await?;
-            walk::walk_records(&it, inquiry.tenant().id, &walk).await
+            let tenant = inquiry.tenant().id;
+            let it = self.at_one_instant(Scope::of(tenant)).await?;
+            let found = walk::walk_records(&it, tenant, &walk).await;
+            it.end(found).await
         })
     }
 
@@ -451,30 +452,33 @@ impl Store for PostgresStore {
 
     fn find_usage<'a>(&'a self, mandate: &'a Mandate, month: Month) -> StoreFuture<'a, Usage> {
         let tenant = mandate.tenant().id;
-        Box::pin(async move { usage::find_usage(&self.client().await?, tenant, month).await })
+        Box::pin(async move { usage::find_usage(&self.of(tenant), tenant, month).await })
     }
 
     fn sweep_usage(&self, month: Month) -> StoreFuture<'_, usize> {
-        Box::pin(async move { usage::sweep_usage(&self.client().await?, month).await })
+        Box::pin(async move { usage::sweep_usage(&self.of_every_tenant(), month).await })
     }
 
     fn note_time(&self, time: KnownTime) -> StoreFuture<'_, ()> {
-        Box::pin(async move { time::note_time(&self.client().await?, time).await })
+        Box::pin(async move { time::note_time(&self.of_no_tenant(), time).await })
     }
 
     fn known_time(&self) -> StoreFuture<'_, Option<KnownTime>> {
-        Box::pin(async move { time::known_time(&self.client().await?).await })
+        Box::pin(async move { time::known_time(&self.of_every_tenant()).await })
     }
 
     fn check_ready(&self) -> StoreFuture<'_, ()> {
-        Box::pin(async move { status::check_ready(&self.client().await?).await })
+        Box::pin(async move { status::check_ready(&self.of_no_tenant()).await })
     }
 
     fn measures(&self) -> StoreMeasures {
-        status::measures(&self.pool)
+        let logs = vec![self.writes.measures(), self.access.measures()];
+        StoreMeasures { logs, readers: status::connections(&self.pool) }
     }
 
     fn status(&self) -> StoreFuture<'_, StoreStatus> {
-        Box::pin(async move { status::status(&self.client().await?).await })
+        Box::pin(
+            async move { status::status(&Single::long(&self.pool, Scope::every_tenant())).await },
+        )
     }
 }

@@ -1,6 +1,5 @@
 //! Access sessions.
 
-use deadpool_postgres::GenericClient;
 use scrip_core::{
     access::AccessPolicy,
     access_session::{AccessSessionId, AccessSessionRecord, Authorized},
@@ -15,7 +14,7 @@ use tokio_postgres::Row;
 use crate::postgres::{
     answers::insert_beside,
     row::{array, column, optional_time, time},
-    statement::{count, execute, query},
+    statement::{Single, Statements, count, execute, query},
     transaction::Transaction,
 };
 
@@ -60,7 +59,7 @@ const FIND_SESSION: &str =
     concat!("-- find_access_session\nSELECT ", session_columns!(), " WHERE digest = $1");
 
 pub(super) async fn find_access_session(
-    client: &impl GenericClient,
+    client: &impl Statements,
     id: AccessSessionId,
 ) -> Result<Option<Signed<AccessSessionRecord>>, StoreError> {
     first(&query(client, FIND_SESSION, &[&id.0.as_slice()]).await?)
@@ -73,7 +72,7 @@ const FIND_BY_NONCE: &str = concat!(
 );
 
 pub(super) async fn find_access_session_by_nonce(
-    client: &impl GenericClient,
+    client: &impl Statements,
     tenant: TenantId,
     nonce: [u8; 32],
 ) -> Result<Option<Signed<AccessSessionRecord>>, StoreError> {
@@ -149,7 +148,7 @@ DELETE FROM access_sessions WHERE (tenant, digest) IN (
 )";
 
 pub(super) async fn forget_access_sessions(
-    client: &impl GenericClient,
+    client: &Single<'_>,
     before: Timestamp,
 ) -> Result<usize, StoreError> {
     execute(client, FORGET_SESSIONS, &[&before.unix_ms, &FORGOTTEN_AT_ONCE]).await.map(count)

@@ -16,7 +16,7 @@ use tokio_postgres::{Row, Statement, types::ToSql};
 
 use crate::postgres::{
     row::{array, column},
-    statement::{fault, query},
+    statement::{Statements, fault, query},
 };
 
 #[derive(Debug)]
@@ -72,6 +72,15 @@ impl Chain {
         self.entries.push(Written { audit: audit.clone(), entity: entity.to_owned(), outcome });
     }
 
+    pub(super) fn records(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// What was appended behind so many was taken back.
+    pub(super) fn keep_only(&mut self, records: usize) {
+        self.entries.truncate(records);
+    }
+
     /// With the last record of a tenant, whose chain is then kept for so long.
     pub(super) fn end(&mut self, audit: &AuditRecord, retention_seconds: Option<i64>) {
         self.end = Some((audit.clone(), retention_seconds));
@@ -82,7 +91,7 @@ impl Chain {
     /// it.
     pub(super) async fn find_lost(
         &mut self,
-        client: &Object,
+        client: &impl Statements,
         (log, tenant): (Log, TenantId),
     ) -> Result<(), StoreError> {
         if self.entries.is_empty() || matches!(self.before, Before::Head(_)) {

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 
-use deadpool_postgres::GenericClient;
 use scrip_core::{
     access::AccessPolicy,
     application::{ApiKeyRecord, ApplicationRecord, Name},
@@ -20,12 +19,15 @@ use scrip_seal::{Mac, Sealed, WrappedTenantKeys};
 use tokio_postgres::{Row, types::FromSql};
 use uuid::Uuid;
 
-use crate::postgres::{row::column, statement::query};
+use crate::postgres::{
+    row::column,
+    statement::{Statements, query},
+};
 
 /// In a transaction that sees one instant: rows from before and after a change would not be one
 /// policy.
 pub(super) async fn load_directory(
-    client: &impl GenericClient,
+    client: &impl Statements,
 ) -> Result<DirectoryRecords, StoreError> {
     let system_keys = find_system_keys(client).await?;
     let version = directory_version(client).await?;
@@ -34,7 +36,7 @@ pub(super) async fn load_directory(
     Ok(DirectoryRecords { version, system_keys, tenants, unreadable })
 }
 
-async fn find_system_keys(client: &impl GenericClient) -> Result<Option<SystemKeys>, StoreError> {
+async fn find_system_keys(client: &impl Statements) -> Result<Option<SystemKeys>, StoreError> {
     let sql = "
 -- find_system_keys
 SELECT (SELECT wrapped FROM system_keys WHERE name = 'pepper'),
@@ -49,7 +51,7 @@ SELECT (SELECT wrapped FROM system_keys WHERE name = 'pepper'),
     }
 }
 
-pub(super) async fn directory_version(client: &impl GenericClient) -> Result<i64, StoreError> {
+pub(super) async fn directory_version(client: &impl Statements) -> Result<i64, StoreError> {
     let sql = "-- directory_version\nSELECT version FROM directory_state WHERE one = 1";
     let rows = query(client, sql, &[]).await?;
     let row = rows.first().ok_or(NO_VERSION)?;
@@ -61,7 +63,7 @@ pub(super) const NO_VERSION: StoreError =
 
 /// Of one tenant, inside the transaction that will change it.
 pub(super) async fn load_policy(
-    client: &impl GenericClient,
+    client: &impl Statements,
     tenant: TenantId,
 ) -> Result<Option<PolicyRecords>, StoreError> {
     let mut unreadable = Vec::new();
@@ -73,7 +75,7 @@ pub(super) async fn load_policy(
 }
 
 async fn load_policies(
-    client: &impl GenericClient,
+    client: &impl Statements,
     only: Option<TenantId>,
     unreadable: &mut Vec<Alteration>,
 ) -> Result<Vec<PolicyRecords>, StoreError> {
@@ -124,7 +126,7 @@ struct Table {
 
 /// The rows of a table that can be read, each with its tenant, which is its first column.
 async fn read<T>(
-    client: &impl GenericClient,
+    client: &impl Statements,
     table: &Table,
     only: Option<TenantId>,
     unreadable: &mut Vec<Alteration>,

@@ -1,9 +1,11 @@
 //! What an operator should know of the server that a vault is on.
 
-use deadpool_postgres::GenericClient;
 use scrip_core::store::StoreError;
 
-use crate::postgres::{row::column, statement::query};
+use crate::postgres::{
+    row::column,
+    statement::{Statements, query},
+};
 
 /// What it says of itself. An engine that only speaks PostgreSQL's protocol may not know some of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +27,7 @@ const SUPERUSER: &str = "
 -- is_superuser
 SELECT coalesce((SELECT rolsuper FROM pg_roles WHERE rolname = current_user), false)";
 
-pub(super) async fn health(client: &impl GenericClient) -> Result<Health, StoreError> {
+pub(super) async fn health(client: &impl Statements) -> Result<Health, StoreError> {
     let rows = query(client, VERSION, &[]).await?;
     let version = rows.first().map(|row| column(row, 0)).transpose()?.unwrap_or_default();
     let mut durability = Vec::new();
@@ -40,7 +42,7 @@ pub(super) async fn health(client: &impl GenericClient) -> Result<Health, StoreE
 }
 
 async fn setting(
-    client: &impl GenericClient,
+    client: &impl Statements,
     name: &'static str,
 ) -> Result<Option<String>, StoreError> {
     let rows = query(client, SETTING, &[&name]).await?;

@@ -1,6 +1,5 @@
 //! Token intents.
 
-use deadpool_postgres::GenericClient;
 use scrip_core::{
     audit::AuditRecord,
     id::{ApplicationId, TenantId, TokenIntentId},
@@ -15,7 +14,7 @@ use tokio_postgres::Row;
 use crate::postgres::{
     answers::insert_beside,
     row::{column, cvc, optional_array, sealed, time},
-    statement::{Parameters, query},
+    statement::{Parameters, Statements, query},
     transaction::Transaction,
 };
 
@@ -35,7 +34,6 @@ pub(super) async fn insert_token_intent(
     intent: &StoredTokenIntent,
     written: &Beside,
 ) -> Result<(), StoreError> {
-    transaction.check_tenant()?;
     let StoredTokenIntent { record, cvc } = intent;
     let code = cvc.as_ref();
     transaction
@@ -67,7 +65,7 @@ LEFT JOIN intent_cvcs ON intent_cvcs.tenant = it.tenant AND intent_cvcs.intent =
 WHERE it.tenant = $1 AND it.id = $2 AND it.expires_at > $3";
 
 pub(super) async fn find_token_intent(
-    client: &impl GenericClient,
+    client: &impl Statements,
     tenant: TenantId,
     id: TokenIntentId,
     now: Timestamp,

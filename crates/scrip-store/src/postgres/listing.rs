@@ -1,6 +1,5 @@
 //! Lists: stretches of the entries of one facet, or of every type side by side.
 
-use deadpool_postgres::GenericClient;
 use scrip_core::{
     container::Container,
     id::TenantId,
@@ -13,13 +12,13 @@ use crate::{
     facets::{facet_bytes, facets},
     postgres::{
         row::{column, stored_token, time, token_columns},
-        statement::{Parameters, query},
+        statement::{Parameters, Statements, query},
     },
 };
 
 /// In a transaction that sees one instant.
 pub(super) async fn list_tokens(
-    client: &impl GenericClient,
+    client: &impl Statements,
     tenant: TenantId,
     list: &ListTokens,
 ) -> Result<Listing, StoreError> {
@@ -85,7 +84,7 @@ const LIST_ENTRIES: &str = concat!(
 
 /// The first entries of a span, or those after the position if it lies in it.
 async fn stretch(
-    client: &impl GenericClient,
+    client: &impl Statements,
     tenant: TenantId,
     list: &ListTokens,
     (span, most): (&Span, usize),

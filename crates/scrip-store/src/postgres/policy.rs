@@ -1,6 +1,5 @@
 //! Changes of policy. Each raises the version by which other nodes see that something changed.
 
-use deadpool_postgres::GenericClient;
 use scrip_core::{
     application::{ApiKeyRecord, ApplicationRecord},
     audit::AuditRecord,
@@ -18,12 +17,13 @@ use uuid::Uuid;
 use crate::postgres::{
     answers::insert_beside,
     directory::{NO_VERSION, load_policy},
-    statement::{count, execute},
+    listen::tell,
+    statement::{Single, count, execute},
     transaction::Transaction,
 };
 
 pub(super) async fn insert_system_keys(
-    client: &impl GenericClient,
+    client: &Single<'_>,
     keys: &SystemKeys,
 ) -> Result<(), StoreError> {
     let sql = "
@@ -38,7 +38,7 @@ INSERT INTO system_keys (name, wrapped) VALUES ('pepper', $1), ('audit', $2)";
 async fn raise_version(transaction: &Transaction) -> Result<(), StoreError> {
     let sql = "-- raise_version\nUPDATE directory_state SET version = version + 1 WHERE one = 1";
     match transaction.execute(sql, &[]).await? {
-        1 => Ok(()),
+        1 => tell(transaction.client()?).await,
         _ => Err(NO_VERSION),
     }
 }
@@ -88,7 +88,8 @@ async fn is_taken(transaction: &Transaction, write: &PolicyWrite) -> Result<bool
     let PolicyWrite::PutApiKey(api_key) = write else { return Ok(false) };
     let sql = "-- find_api_key\nSELECT 1 FROM api_keys WHERE digest = $1 AND id <> $2";
     let record = &api_key.record;
-    let found = transaction.query(sql, &[&record.digest.as_slice(), &record.id.0]).await?;
+    let found =
+        transaction.query_every_tenant(sql, &[&record.digest.as_slice(), &record.id.0]).await?;
     Ok(!found.is_empty())
 }
 
@@ -317,7 +318,7 @@ DELETE FROM deleted_tenants WHERE deleted_at <= $1";
 
 /// Each statement is a transaction of its own; there is nothing left that they must agree on.
 pub(super) async fn purge_tenants(
-    client: &impl GenericClient,
+    client: &Single<'_>,
     now: Timestamp,
 ) -> Result<usize, StoreError> {
     let mut purged = 0_u64;

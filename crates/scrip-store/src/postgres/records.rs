@@ -1,6 +1,5 @@
 //! The chains of both logs, read and pruned.
 
-use deadpool_postgres::GenericClient;
 use scrip_core::{
     audit::chain::{Chain, Checkpoint, Head, Log, LogRecord, LogRow, PruneChain},
     id::{ApplicationId, TenantId},
@@ -12,7 +11,7 @@ use tokio_postgres::Row;
 use crate::postgres::{
     chain::head,
     row::{array, column, optional_time, time},
-    statement::{Parameters, count, query},
+    statement::{Parameters, Statements, count, query},
     transaction::Transaction,
 };
 
@@ -46,7 +45,7 @@ const LIST_RECORDS: &str =
     concat!("-- list_records\nSELECT ", record_columns!(), " AND n > $3 ORDER BY n LIMIT $4");
 
 pub(super) async fn list_records(
-    client: &impl GenericClient,
+    client: &impl Statements,
     (log, tenant): (Log, TenantId),
     after: i64,
     records_max: usize,
@@ -62,7 +61,7 @@ SELECT n, at, link, retention_seconds, mac, tenant FROM heads WHERE log = $1 ORD
 
 /// Without those that cannot be read, which stand in nobody else's way: verifying finds them.
 pub(super) async fn list_heads(
-    client: &impl GenericClient,
+    client: &impl Statements,
     log: Log,
 ) -> Result<Vec<Head>, StoreError> {
     let rows = query(client, LIST_HEADS, &[&log.as_str()]).await?;
@@ -79,7 +78,7 @@ FROM heads AS it WHERE it.log = $1 ORDER BY it.tenant";
 
 /// One statement sees one instant.
 pub(super) async fn list_chains(
-    client: &impl GenericClient,
+    client: &impl Statements,
     log: Log,
 ) -> Result<Vec<Chain>, StoreError> {
     let rows = query(client, LIST_CHAINS, &[&log.as_str()]).await?;
@@ -95,7 +94,7 @@ const FIND_CHECKPOINT: &str = "
 SELECT n, link, at, mac FROM checkpoints WHERE tenant = $1 AND log = $2";
 
 pub(super) async fn find_checkpoint(
-    client: &impl GenericClient,
+    client: &impl Statements,
     (log, tenant): (Log, TenantId),
 ) -> Result<Option<Checkpoint>, StoreError> {
     let rows = query(client, FIND_CHECKPOINT, &[&tenant.0, &log.as_str()]).await?;

@@ -1,6 +1,5 @@
 //! 3-D Secure sessions, and what is to be told of them.
 
-use deadpool_postgres::GenericClient;
 use scrip_core::{
     id::{ApplicationId, SessionId, TenantId},
     store::{Changed, StoreError},
@@ -12,17 +11,15 @@ use tokio_postgres::Row;
 use crate::postgres::{
     answers::insert_answer,
     row::{column, optional_time, sealed, time},
-    statement::{Parameters, count, execute, query, unavailable},
+    statement::{Parameters, Single, Statements, count, execute, query, unavailable},
     transaction::Transaction,
 };
 
-/// Not where any tenant has the id. Two tenants that draw one at the same instant are not kept from it:
-/// ids have 122 random bits, and a key that is unique across tenants is what engines that spread
-/// tenants over machines do not have.
+/// Not where any tenant has the id, whether or not its row is ours to see.
 const INSERT_SESSION: &str = "
 -- insert_session
 INSERT INTO sessions (tenant, id, created_by, created_at, ends_at, revision, body)
-    SELECT $1, $2, $3, $4, $5, $6, $7 WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE id = $2)";
+VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO NOTHING";
 
 pub(super) async fn insert_session(
     transaction: &mut Transaction,
@@ -85,7 +82,7 @@ macro_rules! find_session {
 const FIND_SESSION: &str = find_session!("find_session", " AND tenant = $3");
 
 pub(super) async fn find_session(
-    client: &impl GenericClient,
+    client: &impl Statements,
     tenant: TenantId,
     id: SessionId,
     now: Timestamp,
@@ -97,7 +94,7 @@ pub(super) async fn find_session(
 const FIND_NOTIFIED_SESSION: &str = find_session!("find_notified_session", "");
 
 pub(super) async fn find_notified_session(
-    client: &impl GenericClient,
+    client: &impl Statements,
     id: SessionId,
     now: Timestamp,
 ) -> Result<Option<SessionRecord>, StoreError> {
@@ -169,7 +166,7 @@ async fn insert_events(
         return Ok(());
     }
     let many = i64::try_from(events.len()).unwrap_or(i64::MAX);
-    let rows = transaction.query(NEXT_EVENTS, &[&many]).await?;
+    let rows = transaction.query_every_tenant(NEXT_EVENTS, &[&many]).await?;
     let row = rows.first().ok_or(StoreError::Corrupt("the number of events is gone"))?;
     let last: i64 = column(row, 0)?;
     for (seq, event) in (last.saturating_sub(many).saturating_add(1)..).zip(events) {
@@ -186,7 +183,7 @@ const LIST_EVENTS: &str = "
 SELECT seq, tenant, id, at, body FROM session_events WHERE seq > $1 ORDER BY seq LIMIT $2";
 
 pub(super) async fn list_events(
-    client: &impl GenericClient,
+    client: &impl Statements,
     after: i64,
     events_max: usize,
 ) -> Result<Vec<(i64, EventRecord)>, StoreError> {
@@ -215,7 +212,7 @@ DELETE FROM session_events WHERE (tenant, seq) IN (
 )";
 
 pub(super) async fn forget_events(
-    client: &impl GenericClient,
+    client: &Single<'_>,
     before: Timestamp,
 ) -> Result<usize, StoreError> {
     execute(client, FORGET_EVENTS, &[&before.unix_ms, &FORGOTTEN_AT_ONCE]).await.map(count)

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt, time::Duration};
 
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Manager, ManagerConfig, Object, RecyclingMethod, Runtime};
 use scrip_core::store::StoreError;
 use tokio_postgres::{
     Config, NoTls,
@@ -13,12 +13,16 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::postgres::{
     address::{Address, Transport},
+    listen::Place,
+    pool::Pool,
     statement::unavailable,
 };
 
 /// How long a request waits for a connection. A client that waits for longer is better told so.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// Longer than the engine's own timeouts, in `scope.rs`.
+const ANSWER_MAX: Duration = Duration::from_secs(15);
 
 /// How many of them have place behind each other inside the engine depends on its cores; more
 /// connections than this make a node slower, not faster.
@@ -29,6 +33,8 @@ const CONNECTIONS: usize = 32;
 pub struct PostgresSettings {
     config: Config,
     connections: usize,
+    answer_max: Duration,
+    serving: Option<String>,
     transport: Transport,
     tls: Option<MakeRustlsConnect>,
     shown: String,
@@ -69,7 +75,10 @@ impl PostgresSettings {
             Transport::Plain => SslMode::Disable,
             Transport::Tls => SslMode::Require,
         });
-        Ok(Self { config, connections: CONNECTIONS, transport, tls: None, shown })
+        notice_silence(&mut config);
+        let (connections, answer_max) = (CONNECTIONS, ANSWER_MAX);
+        let (serving, tls) = (None, None);
+        Ok(Self { config, connections, answer_max, serving, transport, tls, shown })
     }
 
     /// Whether whoever makes this has to say whom to trust.
@@ -99,26 +108,60 @@ impl PostgresSettings {
         self
     }
 
+    /// The role that nodes serve as, where that is not the one that owns the schema: migrating gives
+    /// it its rights.
+    #[must_use]
+    pub fn served_by(mut self, role: &str) -> Self {
+        self.serving = Some(role.to_owned());
+        self
+    }
+
+    pub(super) fn serving(&self) -> Option<&str> {
+        self.serving.as_deref()
+    }
+
+    /// How long a server that hangs is waited for, each time that it is asked something.
+    #[must_use]
+    pub fn answer_within(mut self, answer_max: Duration) -> Self {
+        self.answer_max = answer_max;
+        self
+    }
+
+    /// For a connection that is no part of the pool.
+    pub(super) fn place(&self) -> Place {
+        Place { config: self.config.clone(), tls: self.tls.clone() }
+    }
+
     pub(super) fn pool(self) -> Result<Pool, StoreError> {
+        let answer_max = self.answer_max;
         let settings = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         // Without it, one that must have TLS connects to nobody.
         let manager = match self.tls {
             None => Manager::from_config(self.config, NoTls, settings),
             Some(tls) => Manager::from_config(self.config, tls, settings),
         };
-        Pool::builder(manager)
+        let pool = deadpool_postgres::Pool::builder(manager)
             .max_size(self.connections)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(WAIT_MAX))
             .create_timeout(Some(CONNECT_MAX))
             .recycle_timeout(Some(CONNECT_MAX))
             .build()
-            .map_err(|_| unavailable("the pool of connections cannot be made"))
+            .map_err(|_| unavailable("the pool of connections cannot be made"))?;
+        Ok(Pool::new(pool, answer_max))
     }
 }
 
+/// A peer that is gone without a word is noticed by the system, also on a connection that only
+/// listens.
+fn notice_silence(config: &mut Config) {
+    config.keepalives(true).keepalives_idle(Duration::from_secs(10));
+    config.keepalives_interval(Duration::from_secs(5)).keepalives_retries(3);
+    config.tcp_user_timeout(ANSWER_MAX);
+}
+
 /// One of the pool's, once there is one.
-pub(super) async fn connection(pool: &Pool) -> Result<Object, StoreError> {
+pub(super) async fn connection(pool: &deadpool_postgres::Pool) -> Result<Object, StoreError> {
     match pool.get().await {
         Ok(client) => Ok(client),
         Err(deadpool_postgres::PoolError::Timeout(deadpool_postgres::TimeoutType::Wait)) => {

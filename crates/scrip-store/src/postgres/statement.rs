@@ -1,36 +1,209 @@
 //! One statement, prepared once for each connection, and what can go wrong with it.
 
-use deadpool_postgres::{GenericClient, Object};
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
 use scrip_core::store::StoreError;
-use tokio_postgres::{IsolationLevel, Row, error::SqlState, types::ToSql};
+use tokio_postgres::{Row, error::SqlState, types::ToSql};
+
+use crate::postgres::{
+    pool::{Held, Pool},
+    scope::Scope,
+};
 
 /// What stands for `$1` and so on.
 pub(super) type Parameters<'a, const N: usize> = [&'a (dyn ToSql + Sync); N];
 
-/// Statements in it see the database as the first of them does.
-pub(super) async fn at_one_instant(
-    client: &mut Object,
-) -> Result<deadpool_postgres::Transaction<'_>, StoreError> {
-    let begin = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead);
-    begin.read_only(true).start().await.map_err(fault)
+/// Where a statement goes: always into a transaction that has said whose rows it is about.
+pub(super) trait Statements: Sync {
+    fn query(
+        &self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> impl Future<Output = Result<Vec<Row>, StoreError>> + Send;
 }
 
 pub(super) async fn query(
-    client: &impl GenericClient,
+    client: &impl Statements,
     sql: &str,
     parameters: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Row>, StoreError> {
-    let statement = client.prepare_cached(sql).await.map_err(fault)?;
-    client.query(&statement, parameters).await.map_err(fault)
+    client.query(sql, parameters).await
 }
 
+/// How many rows it changed.
 pub(super) async fn execute(
-    client: &impl GenericClient,
+    client: &Single<'_>,
     sql: &str,
     parameters: &[&(dyn ToSql + Sync)],
 ) -> Result<u64, StoreError> {
-    let statement = client.prepare_cached(sql).await.map_err(fault)?;
-    client.execute(&statement, parameters).await.map_err(fault)
+    client.execute(sql, parameters).await
+}
+
+/// In a transaction that was begun, and is ended, by whoever holds the connection.
+impl Statements for Held {
+    async fn query(
+        &self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let client = self.client()?;
+        let asked = async {
+            let statement = client.prepare_cached(sql).await?;
+            client.query(&statement, parameters).await
+        };
+        self.in_time(asked).await?.map_err(fault)
+    }
+}
+
+impl Held {
+    /// Statements without anything to fill in.
+    pub(super) async fn batch(&self, sql: &str) -> Result<(), StoreError> {
+        let done = self.client()?.batch_execute(sql);
+        self.in_time(done).await?.map_err(fault)
+    }
+
+    pub(super) async fn execute(
+        &self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<u64, StoreError> {
+        let client = self.client()?;
+        let done = async {
+            let statement = client.prepare_cached(sql).await?;
+            client.execute(&statement, parameters).await
+        };
+        self.in_time(done).await?.map_err(fault)
+    }
+}
+
+/// For what goes on for as long as it takes.
+impl Statements for deadpool_postgres::Transaction<'_> {
+    async fn query(
+        &self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let statement = self.prepare_cached(sql).await.map_err(fault)?;
+        (**self).query(&statement, parameters).await.map_err(fault)
+    }
+}
+
+/// Every statement is a transaction of its own, in one round trip: what begins it, the statement and
+/// what ends it are sent together.
+pub(super) struct Single<'a> {
+    pool: &'a Pool,
+    begin: String,
+    answer_max: Duration,
+}
+
+/// Longer than the engine's own, in `scope.rs`.
+const LONG_ANSWER_MAX: Duration = Duration::from_secs(70);
+
+impl<'a> Single<'a> {
+    pub(super) fn new(pool: &'a Pool, scope: Scope) -> Self {
+        Self { pool, begin: scope.begin_one(), answer_max: Duration::ZERO }
+    }
+
+    /// For statements that go through whole tables.
+    pub(super) fn long(pool: &'a Pool, scope: Scope) -> Self {
+        Self { pool, begin: scope.begin_long(), answer_max: LONG_ANSWER_MAX }
+    }
+
+    async fn hold(&self) -> Result<Held, StoreError> {
+        let mut held = self.pool.hold().await?;
+        held.wait_for(self.answer_max);
+        Ok(held)
+    }
+}
+
+/// What one of these does.
+macro_rules! alone {
+    ($self:ident, $method:ident, $sql:ident, $parameters:ident) => {{
+        let mut held = $self.hold().await?;
+        let client = held.client()?;
+        let done = async {
+            let statement = client.prepare_cached($sql).await?;
+            // Should one fail, the engine takes COMMIT for ROLLBACK.
+            let (_, done, _) = tokio::try_join!(
+                biased;
+                client.batch_execute(&$self.begin),
+                client.$method(&statement, $parameters),
+                client.batch_execute("COMMIT"),
+            )?;
+            Ok(done)
+        };
+        let done = held.in_time(done).await?.map_err(fault)?;
+        held.release();
+        Ok(done)
+    }};
+}
+
+impl Statements for Single<'_> {
+    async fn query(
+        &self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        alone!(self, query, sql, parameters)
+    }
+}
+
+impl Single<'_> {
+    async fn execute(
+        &self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<u64, StoreError> {
+        alone!(self, execute, sql, parameters)
+    }
+}
+
+/// Statements in it see the database as the first of them does.
+pub(super) struct Instant {
+    held: Held,
+    /// Sent with the first statement.
+    begin: Mutex<Option<String>>,
+}
+
+impl Instant {
+    pub(super) async fn new(pool: &Pool, scope: Scope) -> Result<Self, StoreError> {
+        let begin = Mutex::new(Some(scope.begin_instant()));
+        Ok(Self { held: pool.hold().await?, begin })
+    }
+
+    /// What it gave. Where the engine did not give it, there is nothing to end.
+    pub(super) async fn end<T>(mut self, given: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Ok(_) | Err(StoreError::Corrupt(_)) = given {
+            self.held.batch("COMMIT").await?;
+            self.held.release();
+        }
+        given
+    }
+}
+
+impl Statements for Instant {
+    async fn query(
+        &self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let begin = self.begin.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(begin) = begin else { return self.held.query(sql, parameters).await };
+        let client = self.held.client()?;
+        let asked = async {
+            let statement = client.prepare_cached(sql).await?;
+            let (_, rows) = tokio::try_join!(
+                biased;
+                client.batch_execute(&begin),
+                client.query(&statement, parameters),
+            )?;
+            Ok(rows)
+        };
+        self.held.in_time(asked).await?.map_err(fault)
+    }
 }
 
 /// Rows that a statement changed.

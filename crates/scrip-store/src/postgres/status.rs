@@ -1,15 +1,14 @@
 //! What there is in the database, for the operator.
 
-use deadpool_postgres::{GenericClient, Pool};
 use scrip_core::{
-    measure::{ReaderMeasures, StoreMeasures},
+    measure::ReaderMeasures,
     store::{StoreError, StoreStatus},
 };
 
 use crate::postgres::{
-    migrate::schema_version,
+    pool::Pool,
     row::column,
-    statement::{query, unavailable},
+    statement::{Statements, query, unavailable},
 };
 
 /// Without going through them: numbers have no gaps. A number that somebody made too large to add is
@@ -46,9 +45,11 @@ const COUNT_KEYS: &str = "
 -- count_tenant_keys
 SELECT version, count(*) FROM tenant_keys GROUP BY version ORDER BY version";
 
+const SCHEMA: &str = "-- schema\nSELECT version FROM schema_state WHERE one = 1";
+
 const SIZE: &str = "-- size\nSELECT pg_database_size(current_database())";
 
-pub(super) async fn status(client: &impl GenericClient) -> Result<StoreStatus, StoreError> {
+pub(super) async fn status(client: &impl Statements) -> Result<StoreStatus, StoreError> {
     let mut counts = Vec::new();
     for (name, sql) in COUNTS {
         counts.push((name, number(client, sql).await?));
@@ -58,7 +59,7 @@ pub(super) async fn status(client: &impl GenericClient) -> Result<StoreStatus, S
         let version = u32::try_from(column::<i64>(row, 0)?).unwrap_or(u32::MAX);
         key_versions.push((version, column::<i64>(row, 1)?.unsigned_abs()));
     }
-    let schema = schema_version(client).await?.unwrap_or_default();
+    let schema = number(client, SCHEMA).await?;
     Ok(StoreStatus {
         engine: "PostgreSQL",
         schema: u32::try_from(schema).unwrap_or_default(),
@@ -68,7 +69,7 @@ pub(super) async fn status(client: &impl GenericClient) -> Result<StoreStatus, S
     })
 }
 
-async fn number(client: &impl GenericClient, sql: &str) -> Result<u64, StoreError> {
+async fn number(client: &impl Statements, sql: &str) -> Result<u64, StoreError> {
     let rows = query(client, sql, &[]).await?;
     let row = rows.first().ok_or(StoreError::Corrupt("a count has no row"))?;
     Ok(column::<i64>(row, 0)?.unsigned_abs())
@@ -79,7 +80,7 @@ const READY: &str = "
 SELECT current_setting('transaction_read_only') FROM directory_state WHERE one = 1";
 
 /// A standby answers, and takes no writes.
-pub(super) async fn check_ready(client: &impl GenericClient) -> Result<(), StoreError> {
+pub(super) async fn check_ready(client: &impl Statements) -> Result<(), StoreError> {
     let rows = query(client, READY, &[]).await?;
     match rows.first().map(|row| column::<&str>(row, 0)).transpose()? {
         Some("off") => Ok(()),
@@ -88,13 +89,12 @@ pub(super) async fn check_ready(client: &impl GenericClient) -> Result<(), Store
 }
 
 /// Connections are counted as those of readers, for every one of them may read.
-pub(super) fn measures(pool: &Pool) -> StoreMeasures {
+pub(super) fn connections(pool: &Pool) -> ReaderMeasures {
     let status = pool.status();
     let number = |it: usize| u64::try_from(it).unwrap_or(u64::MAX);
-    let readers = ReaderMeasures {
+    ReaderMeasures {
         busy: number(status.size.saturating_sub(status.available)),
         idle: number(status.available),
         opened: number(status.size),
-    };
-    StoreMeasures { logs: Vec::new(), readers }
+    }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BinaryHeap, VecDeque};
 
-use deadpool_postgres::GenericClient;
 use scrip_core::{
     id::{TenantId, TokenId},
     listing::{
@@ -18,13 +17,13 @@ use crate::{
     facets::{facet_bytes, facets},
     postgres::{
         row::{NO_TOKEN, column, containers, indexes},
-        statement::{Parameters, query},
+        statement::{Parameters, Statements, query},
     },
 };
 
 /// In a transaction that sees one instant.
 pub(super) async fn survey_tokens(
-    client: &impl GenericClient,
+    client: &impl Statements,
     tenant: TenantId,
     survey: &SurveyTokens,
 ) -> Result<Surveyed, StoreError> {
@@ -125,7 +124,7 @@ ORDER BY it.created_at DESC, it.token DESC";
 impl Stream {
     async fn next(
         &mut self,
-        client: &impl GenericClient,
+        client: &impl Statements,
         (tenant, survey): (TenantId, &SurveyTokens),
         after: Option<At>,
     ) -> Result<Option<Head>, StoreError> {
@@ -178,7 +177,7 @@ WITH RECURSIVE it (container, n) AS (
     SELECT container FROM it WHERE container IS NOT NULL";
 
 async fn list_containers(
-    client: &impl GenericClient,
+    client: &impl Statements,
     tenant: TenantId,
     facet: &[u8],
     span: &Span,

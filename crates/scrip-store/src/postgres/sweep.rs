@@ -1,7 +1,6 @@
 //! What leaves because its time is over. Each step is a transaction of one tenant, as every write is,
 //! so any number of nodes can sweep: whoever comes second finds others, or another tenant's.
 
-use deadpool_postgres::{GenericClient, Pool};
 use scrip_core::{
     audit::{AuditRecord, chain::Log},
     id::{SessionId, TenantId, TokenIntentId},
@@ -11,9 +10,10 @@ use scrip_core::{
 use tokio_postgres::Row;
 
 use crate::postgres::{
+    pool::Pool,
     row::{column, stored_token, token_columns},
-    settings::connection,
-    statement::{count, execute, query},
+    scope::Scope,
+    statement::{Single, count, execute, query},
     tokens::{from_tokens, remove, remove_row},
     transaction::Transaction,
 };
@@ -130,9 +130,8 @@ pub(super) async fn sweep(
     let mut left_out = Vec::new();
     let mut failed = None;
     loop {
-        let client = connection(pool).await?;
-        let found = query(&client, ending.find(), &[&ended.unix_ms, &left_out]).await?;
-        drop(client);
+        let every = Single::new(pool, Scope::every_tenant());
+        let found = query(&every, ending.find(), &[&ended.unix_ms, &left_out]).await?;
         let Some(row) = found.first() else { return failed.map_or(Ok(0), Err) };
         let tenant = TenantId(column(row, 0)?);
         match sweep_tenant(pool, (ending, tenant), ended, audit).await {
@@ -177,10 +176,7 @@ DELETE FROM intent_cvcs WHERE (tenant, intent) IN (
 )",
 ];
 
-pub(super) async fn sweep_cvcs(
-    client: &impl GenericClient,
-    ended: Timestamp,
-) -> Result<usize, StoreError> {
+pub(super) async fn sweep_cvcs(client: &Single<'_>, ended: Timestamp) -> Result<usize, StoreError> {
     let mut erased = 0_u64;
     for sql in SWEEP_CVCS {
         erased =

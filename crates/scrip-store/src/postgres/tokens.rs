@@ -1,6 +1,5 @@
 //! Tokens.
 
-use deadpool_postgres::GenericClient;
 use scrip_core::{
     audit::{AuditRecord, Operation},
     container::Container,
@@ -18,7 +17,7 @@ use crate::{
     postgres::{
         filed::{entries, unfile},
         row::{column, index_bytes, stored_token, token_columns},
-        statement::{Parameters, query},
+        statement::{Parameters, Statements, query},
         transaction::Transaction,
     },
 };
@@ -41,7 +40,7 @@ const FIND_TOKEN: &str = concat!(
 );
 
 pub(super) async fn find_token(
-    client: &impl GenericClient,
+    client: &impl Statements,
     tenant: TenantId,
     id: &TokenId,
     now: Timestamp,
@@ -63,7 +62,7 @@ const FIND_TOKENS: &str = concat!(
 
 /// Each where its id stands. One statement sees one instant.
 pub(super) async fn find_tokens(
-    client: &impl GenericClient,
+    client: &impl Statements,
     tenant: TenantId,
     ids: &[TokenId],
     now: Timestamp,

@@ -1,7 +1,6 @@
 //! What a tenant uses. What tokens there are is counted as they come and go (`tally.rs`); what is
 //! active is noted in the transaction of the record of the read.
 
-use deadpool_postgres::GenericClient;
 use scrip_core::{
     id::TenantId,
     store::StoreError,
@@ -12,7 +11,7 @@ use scrip_core::{
 
 use crate::postgres::{
     row::{column, time},
-    statement::{count, execute, query},
+    statement::{Single, Statements, count, execute, query},
     transaction::Transaction,
 };
 
@@ -26,7 +25,7 @@ UNION ALL SELECT NULL,
 ORDER BY 1";
 
 pub(super) async fn find_usage(
-    client: &impl GenericClient,
+    client: &impl Statements,
     tenant: TenantId,
     month: Month,
 ) -> Result<Usage, StoreError> {
@@ -91,10 +90,7 @@ DELETE FROM active_tokens WHERE (tenant, month, token) IN (
     FOR UPDATE SKIP LOCKED)",
 ];
 
-pub(super) async fn sweep_usage(
-    client: &impl GenericClient,
-    month: Month,
-) -> Result<usize, StoreError> {
+pub(super) async fn sweep_usage(client: &Single<'_>, month: Month) -> Result<usize, StoreError> {
     let [created, months, tokens] = SWEEP;
     let year_ago = month.a_year_before();
     let mut swept = 0_u64;

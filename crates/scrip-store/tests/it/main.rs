@@ -64,6 +64,7 @@ mod policy_altered;
 mod policy_rows;
 mod policy_scene;
 mod policy_sessions;
+mod postgres_groups;
 mod postgres_hosts;
 mod postgres_nodes;
 mod random;

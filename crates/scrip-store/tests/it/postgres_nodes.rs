@@ -56,7 +56,7 @@ async fn insert_all(
 }
 
 /// Numbers without gaps, each linked to the one before: as `scrip audit verify` asks.
-async fn check_chain(desk: &Desk, log: Log) {
+pub(crate) async fn check_chain(desk: &Desk, log: Log) {
     let tenant = desk.caller.tenant().id;
     let records = desk.store().list_records((log, tenant), 0, 100_000).await.unwrap();
     let numbers: Vec<_> = records.iter().map(|it| it.n).collect();
@@ -181,7 +181,7 @@ async fn reads_on_all_nodes_are_one_chain() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_dead_node_held_is_free() {
     let desk = Desk::open(Engine::Postgres).await;
-    let url = desk.world.database().url();
+    let url = desk.world.database().superuser_url();
     let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
     let connection = tokio::spawn(connection);
     client.batch_execute("BEGIN; UPDATE lanes SET last_token = last_token").await.unwrap();

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use peers::postgres::Database;
+use peers::postgres::{Database, SERVING};
 use scrip_core::{
     Vault,
     access::{AccessPolicy, AccessRule, Reach},
@@ -65,7 +65,8 @@ pub(crate) fn settings(database: &Database) -> PostgresSettings {
 }
 
 async fn migrate(url: &str) {
-    PostgresStore::migrate(PostgresSettings::parse(url).unwrap()).await.unwrap();
+    let settings = PostgresSettings::parse(url).unwrap();
+    PostgresStore::migrate(settings.served_by(SERVING)).await.unwrap();
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -1,9 +1,12 @@
 -- Everything that speaks about a person is inside a sealed body. What stands beside it in clear is
 -- bound to it, and is here because a query needs it.
 --
--- The tenant is the first column of every key that must be unique, and no number comes from a
--- sequence, so that engines which spread rows over machines can serve this, too. What is compared
--- or ordered by its bytes has the collation "C".
+-- The tenant is the first column of every key that must be unique, but for the id of a 3-D Secure
+-- session, and no number comes from a sequence, so that engines which spread rows over machines can
+-- serve this, too. What is compared or ordered by its bytes has the collation "C".
+--
+-- At the end stand the policies: a row is seen and written only by a transaction that said it is about
+-- its tenant.
 
 CREATE TABLE system_keys (
     name    TEXT PRIMARY KEY,
@@ -229,7 +232,7 @@ CREATE UNLOGGED TABLE intent_cvcs (
 CREATE INDEX intent_cvcs_by_end ON intent_cvcs (expires_at);
 
 -- 3-D Secure sessions. A directory server that posts a result names no tenant, so they are found by
--- their id alone; that is random, so no two have one.
+-- their id alone, which no two tenants may have.
 CREATE TABLE sessions (
     tenant     UUID NOT NULL,
     id         UUID NOT NULL,
@@ -241,7 +244,7 @@ CREATE TABLE sessions (
     PRIMARY KEY (tenant, id)
 );
 
-CREATE INDEX sessions_by_id ON sessions (id);
+CREATE UNIQUE INDEX sessions_by_id ON sessions (id);
 CREATE INDEX sessions_by_end ON sessions (ends_at, tenant) WHERE ends_at IS NOT NULL;
 
 -- What is to be told of sessions, in the order of commits.
@@ -332,3 +335,103 @@ CREATE TABLE checkpoints (
     mac    BYTEA NOT NULL,
     PRIMARY KEY (tenant, log)
 );
+
+-- The second wall between tenants (postgres/scope.rs). Also for the owner of the tables; never for a
+-- superuser. What goes with a row by a foreign key goes past it. Compared as text, since what was
+-- said may be nothing, or the word for every tenant, which are no UUIDs.
+
+ALTER TABLE lanes ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON lanes USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE tenants ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON tenants USING (id::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE tenant_keys ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON tenant_keys USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE lasting_keys ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON lasting_keys USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE applications ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON applications USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE api_keys ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON api_keys USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE deleted_tenants ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON deleted_tenants USING (id::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE access_sessions ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON access_sessions USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE tokens ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON tokens USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE filed ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON filed USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE cvcs ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON cvcs USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE usage_types ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON usage_types USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE usage_months ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON usage_months USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE active_tokens ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON active_tokens USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE active_months ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON active_months USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE token_intents ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON token_intents USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE intent_cvcs ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON intent_cvcs USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE sessions ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON sessions USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE session_events ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON session_events USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE answers ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON answers USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE answer_data ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON answer_data USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE records ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON records USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE heads ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON heads USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE checkpoints ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON checkpoints USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');

@@ -1,0 +1,74 @@
+//! The connections of a node, and how one is used: for a bounded time, and never again once an answer
+//! stayed out.
+
+use std::time::Duration;
+
+use deadpool_postgres::{Object, Status};
+use scrip_core::store::StoreError;
+
+use crate::postgres::{settings::connection, statement::unavailable};
+
+#[derive(Debug, Clone)]
+pub(super) struct Pool {
+    connections: deadpool_postgres::Pool,
+    /// The engine's own timeouts are shorter. This one is for an engine that hangs, or is not there
+    /// any more while nobody said so.
+    answer_max: Duration,
+}
+
+impl Pool {
+    pub(super) fn new(connections: deadpool_postgres::Pool, answer_max: Duration) -> Self {
+        Self { connections, answer_max }
+    }
+
+    pub(super) fn status(&self) -> Status {
+        self.connections.status()
+    }
+
+    /// As it is, for what is no request's.
+    pub(super) async fn connection(&self) -> Result<Object, StoreError> {
+        connection(&self.connections).await
+    }
+
+    pub(super) async fn hold(&self) -> Result<Held, StoreError> {
+        let client = self.connection().await?;
+        Ok(Held { client: Some(client), answer_max: self.answer_max })
+    }
+}
+
+/// A connection in use. Unless it is released, nobody uses it again: it is closed, and the engine
+/// takes back what it was in the middle of. That also goes for one that somebody stopped waiting
+/// for, since it may be that it will never answer.
+#[derive(Debug)]
+pub(super) struct Held {
+    client: Option<Object>,
+    answer_max: Duration,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        drop(self.client.take().map(Object::take));
+    }
+}
+
+impl Held {
+    pub(super) fn client(&self) -> Result<&Object, StoreError> {
+        self.client.as_ref().ok_or(StoreError::Corrupt("a transaction is used after its end"))
+    }
+
+    /// Back to the others.
+    pub(super) fn release(&mut self) {
+        drop(self.client.take());
+    }
+
+    /// For what takes long by its nature.
+    pub(super) fn wait_for(&mut self, answer_max: Duration) {
+        self.answer_max = self.answer_max.max(answer_max);
+    }
+
+    /// What comes of it in time.
+    pub(super) async fn in_time<F: Future>(&self, work: F) -> Result<F::Output, StoreError> {
+        let late = |_| unavailable("PostgreSQL did not answer in time");
+        tokio::time::timeout(self.answer_max, work).await.map_err(late)
+    }
+}
