@@ -5,6 +5,8 @@
 //! of a cluster names both once and for all. As with [`crate::postgres`], all of it ends with this
 //! process, however that is.
 
+mod encrypted;
+
 use std::{
     fmt::Write as _,
     io::{BufRead, BufReader, Write as _},

@@ -9,4 +9,5 @@
 )]
 
 pub mod cluster;
+pub mod look;
 pub mod postgres;

@@ -24,7 +24,7 @@ use uuid::Uuid;
 const TEMPLATE: &str = "scrip_template";
 
 /// Owns databases, and what is in them.
-const OWNER: &str = "scrip_owner";
+pub const OWNER: &str = "scrip_owner";
 /// May do what it was granted. A name that must be quoted.
 pub const SERVING: &str = "scrip \"serves\"";
 
@@ -145,6 +145,22 @@ fn url(folder: &Path, role: &str, database: &str) -> String {
     let host = folder.to_str().unwrap().replace('/', "%2F");
     let role = role.replace('"', "%22").replace(' ', "%20");
     format!("postgres://{role}@{host}/{database}")
+}
+
+/// The server of this process, for its superuser; with the role that owns databases.
+#[must_use]
+pub fn server_url() -> String {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(execute(&[]));
+    url(&server().folder, "scrip", "postgres")
+}
+
+/// A database of that server, for its owner.
+#[must_use]
+pub fn database_url(server: &str, name: &str) -> String {
+    let place =
+        server.strip_prefix("postgres://scrip@").and_then(|it| it.strip_suffix("/postgres"));
+    format!("postgres://{OWNER}@{}/{name}", place.expect("the address of a server"))
 }
 
 /// One of its own for a test.

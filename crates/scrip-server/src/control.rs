@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::Context;
-use scrip_core::time::Timestamp;
+use scrip_core::{measure::ReaderMeasures, time::Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::AsyncWriteExt,
@@ -41,12 +41,27 @@ pub(crate) struct Status {
     pub(crate) connections: usize,
     /// Writes that wait for the writer.
     pub(crate) queue: u64,
+    /// Connections to the database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pool: Option<Pool>,
     /// Of the BIN data it has taken over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bin_rows: Option<u32>,
     /// The schemes that are connected, and what they have told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) threeds: Vec<SchemeStatus>,
+}
+
+/// What they do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Pool {
+    pub(crate) busy: u64,
+    pub(crate) idle: u64,
+}
+
+fn pool(app: &App) -> Pool {
+    let ReaderMeasures { busy, idle, .. } = app.vault.store.measures().readers;
+    Pool { busy, idle }
 }
 
 /// One scheme that is connected.
@@ -109,6 +124,7 @@ impl Control {
             url: url.clone(),
             connections: app.connections.load(Ordering::Relaxed),
             queue: app.vault.store.measures().waiting(),
+            pool: Some(pool(&app)),
             bin_rows: app.vault.bins.imported().map(|it| it.rows()),
             threeds: schemes(&app),
         };

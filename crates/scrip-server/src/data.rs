@@ -34,6 +34,11 @@ impl Settings {
         self.storage.data_dir.join("scrip.db")
     }
 
+    /// Whether the vault itself is in that folder. With PostgreSQL it is in none.
+    pub(crate) fn has_data_in(&self, folder: Option<&Path>) -> bool {
+        self.storage.url.is_none() && folder == Some(&self.storage.data_dir)
+    }
+
     /// Where the heads of the logs are kept apart.
     pub(crate) fn head_file(&self) -> PathBuf {
         let default = || self.storage.data_dir.join("audit.head");

@@ -4,6 +4,10 @@
 //! It never goes back. When a chain is not what the file knows and more, somebody brought back an
 //! older database or altered it, and what the file says of that chain stays as it is, however far
 //! the chain comes; the others are kept on.
+//!
+//! Where several nodes share a database each keeps a file of its own, and that is enough: heads are read
+//! as they were committed, and they only grow, so a node whose file is older than another's says
+//! nothing wrong, only less. The one that is furthest finds the most.
 
 use std::{
     collections::BTreeMap,

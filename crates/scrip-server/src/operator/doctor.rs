@@ -1,5 +1,7 @@
 //! `scrip doctor`: what could go wrong here, and what to do about it.
 
+mod postgres;
+
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use anyhow::bail;
@@ -69,6 +71,9 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
             Err(error) => vec![bad("store", format!("{error:#}"))],
         }
     }));
+    if let Some(it) = settings.storage.postgres()? {
+        findings.extend(runtime()?.block_on(postgres::look(&settings, it)));
+    }
     findings.push(match control::ask(&settings.storage.data_dir) {
         None => good("server", "none is running here"),
         Some(it) if it.sealed => bad("server", format!("process {} is sealed", it.pid)),
@@ -101,7 +106,7 @@ fn trail(settings: &Settings) -> Finding {
         return warning("audit", "reads are not recorded: audit.reads is off");
     }
     let says = "reads are recorded; whether the trail is whole: scrip audit verify";
-    if file.parent() == Some(&settings.storage.data_dir) {
+    if settings.has_data_in(file.parent()) {
         let says = format!(
             "{says}. {name} lies beside the data: whoever brings back an older directory has both. \
              Set audit.head_file to a place of its own"
@@ -155,7 +160,7 @@ fn files(settings: &Settings) -> Vec<Finding> {
         Ok(_) if settings.root_key.is_some() => {
             findings.push(good("root key", "comes from SCRIP_ROOT_KEY"));
         }
-        Ok(_) if key.parent() == Some(folder) => findings.push(warning(
+        Ok(_) if settings.has_data_in(key.parent()) => findings.push(warning(
             "root key",
             format!(
                 "{} lies beside the data: whoever copies the directory has both. Set \
@@ -259,7 +264,8 @@ async fn inside(settings: &Settings, vault: &Vault) -> Vec<Finding> {
     match vault.store.status().await {
         Err(error) => findings.push(bad("store", format!("{:#}", explain(error.into())))),
         Ok(status) => {
-            findings.push(good("store", format!("schema {}", status.schema)));
+            let says = format!("{}, schema {}", status.engine, status.schema);
+            findings.push(good("store", says));
             let log = status.sizes_bytes.iter().find(|(name, _)| *name == "write_ahead_log");
             if let Some((_, log)) = log.filter(|(_, it)| *it > LOG_BYTES_MANY) {
                 let says = format!("{} wait to be moved into the database", bytes(*log));

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     config::Environment,
-    control::{self, SchemeStatus},
+    control::{self, Pool, SchemeStatus},
     data::explain,
     operator::{
         Where, runtime,
@@ -28,6 +28,10 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
         ("engine", status.engine.to_owned()),
         ("schema", status.schema.to_string()),
     ];
+    let is_elsewhere = settings.storage.url.is_some();
+    if is_elsewhere {
+        rows.push(("vault", settings.storage.place()));
+    }
     rows.extend(status.sizes_bytes.iter().map(|(name, count)| (*name, bytes(*count))));
     rows.extend(status.counts.iter().map(|(name, count)| (*name, count.to_string())));
     let versions = status.key_versions.iter().map(|(it, tenants)| format!("{it} ({tenants})"));
@@ -41,6 +45,11 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
             rows.push(("started", it.started_at.clone()));
             rows.push(("connections", it.connections.to_string()));
             rows.push(("writes that wait", it.queue.to_string()));
+            if let Some(Pool { busy, idle }) = it.pool.filter(|_| is_elsewhere) {
+                let most = settings.storage.connections.get();
+                let says = format!("{busy} busy, {idle} idle, {most} at most");
+                rows.push(("connections to it", says));
+            }
             rows.extend(it.threeds.iter().map(|it| ("3-D Secure", scheme(it))));
         }
     }
@@ -54,6 +63,7 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
         versions.map(|(it, tenants)| json!({ "version": it, "tenants": tenants })).collect();
     let json = json!({
         "data_dir": settings.storage.data_dir,
+        "vault": settings.storage.place(),
         "engine": status.engine,
         "schema": status.schema,
         "sizes_bytes": sizes,

@@ -1,11 +1,10 @@
 //! Every operation leaves a record: what was changed, what was seen, and what was refused. And when
 //! it cannot, nobody sees anything.
 
-use std::{path::Path, sync::LazyLock};
+use std::sync::LazyLock;
 
-use rusqlite::Connection;
 use scrip_core::{
-    audit::{EntityType, Operation},
+    audit::{EntityType, Operation, chain::Log},
     caller::Needs,
     permission::{ApplicationKind, Permission, Transform},
     tenant::{Settings, Tenant},
@@ -29,23 +28,22 @@ struct Record {
 }
 
 /// What was recorded of a tenant so far, in this log.
-fn records(file: &Path, tenant: &Tenant) -> Vec<Record> {
-    let connection = Connection::open(file).unwrap();
-    let sql = "SELECT operation, entity, outcome FROM audit WHERE tenant = ? ORDER BY n";
-    let mut statement = connection.prepare(sql).unwrap();
-    let record = |row: &rusqlite::Row<'_>| {
-        Ok(Record { operation: row.get(0)?, entity: row.get(1)?, outcome: row.get(2)? })
+fn records(server: &Server, log: Log, tenant: &Tenant) -> Vec<Record> {
+    let tenant = server.engine.id(tenant.id.0);
+    let sql =
+        format!("SELECT operation, entity, outcome FROM audit WHERE tenant = {tenant} ORDER BY n");
+    let record = |row: Vec<String>| {
+        let [operation, entity, outcome] = row.try_into().unwrap();
+        Record { operation, entity, outcome }
     };
-    let rows = statement.query_map([tenant.id.0.as_bytes()], record).unwrap();
-    rows.map(Result::unwrap).collect()
+    server.engine.select_of(log, &sql).into_iter().map(record).collect()
 }
 
 /// What this adds to the audit log and to the access log.
 fn added<T>(server: &Server, tenant: &Tenant, act: impl FnOnce() -> T) -> (T, [Vec<Record>; 2]) {
-    let files = [server.database(), server.access_log()];
-    let before = files.each_ref().map(|it| records(it, tenant).len());
+    let before = Log::ALL.map(|it| records(server, it, tenant).len());
     let outcome = act();
-    let mut after = files.each_ref().map(|it| records(it, tenant));
+    let mut after = Log::ALL.map(|it| records(server, it, tenant));
     for (records, before) in after.iter_mut().zip(before) {
         records.drain(..before);
     }
@@ -200,8 +198,8 @@ fn a_record_says_what_was_seen_and_names_no_value() {
     check(&[("create_token", "", "invalid")], &|| RECORDED.create(&keys.private, &bad));
     let taken = json!({"id": custom, "type": "token", "data": 1});
     check(&[("create_token", "", "conflict")], &|| RECORDED.create(&keys.private, &taken));
-    for file in [RECORDED.database(), RECORDED.access_log()] {
-        assert!(!format!("{:?}", records(&file, &keys.tenant)).contains(&number));
+    for log in Log::ALL {
+        assert!(!format!("{:?}", records(&RECORDED, log, &keys.tenant)).contains(&number));
     }
 }
 

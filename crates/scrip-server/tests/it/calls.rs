@@ -209,14 +209,7 @@ impl<'a> World<'a> {
             assert_eq!(reply.status, 200, "{path}: {}", reply.text);
             reply.text
         };
-        let database = rusqlite::Connection::open(self.server.database()).unwrap();
-        let count = |table: &str| {
-            let sql = format!("SELECT count(*) FROM {table} WHERE tenant = ?");
-            let tenant = self.keys.tenant.id.0;
-            let count = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
-            let count = database.query_row(&sql, [tenant.as_bytes()], count).unwrap();
-            format!("{count} {table}")
-        };
+        let count = |table: &str| format!("{} {table}", self.server.rows(&self.keys.tenant, table));
         vec![
             get(&format!("/tokens/{}", self.token), &self.keys.private),
             get(&format!("/token-intents/{}", self.intent), &self.keys.private),

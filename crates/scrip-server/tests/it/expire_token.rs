@@ -30,8 +30,7 @@ fn an_expired_token_leaves_the_disk_and_one_record() {
     let create = server.ask("POST", "/tokens").key(&keys.private).json(&body).once("key");
     create.send().is(201);
     server.created(&keys.private, &json!({"id": "lasting", "type": "token", "data": 1}));
-    let file = rusqlite::Connection::open(server.database()).unwrap();
-    let count = |sql: &str| file.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    let count = |sql: &str| server.engine.count(sql);
     // The server's own sweeper may have been there first.
     let sweep = || server.runtime.block_on(expire_token(&server.app.vault)).unwrap();
     sweep();
@@ -61,8 +60,6 @@ fn the_key_of_a_code_is_destroyed_by_a_timer() {
     server.clock.advance(HOUR + HOUR / 4);
     assert!(eventually(|| epochs.next_end_ms().is_none()));
     server.runtime.block_on(erase_cvcs(&server.app.vault)).unwrap();
-    let file = rusqlite::Connection::open(server.database()).unwrap();
-    let left: i64 = file.query_row("SELECT count(*) FROM cvcs", [], |row| row.get(0)).unwrap();
-    assert_eq!(left, 0);
+    assert_eq!(server.engine.count("SELECT count(*) FROM cvcs"), 0);
     assert_eq!(server.get(&keys.private, "with-cvc").json()["data"].get("cvc"), None);
 }

@@ -159,24 +159,25 @@ fn a_remembered_answer_cannot_be_prolonged_in_the_database() {
     let ask =
         || server.ask("POST", "/tokens").key(&keys.private).once("prolonged").json(&body).send();
     assert_eq!(ask().status, 201);
-    let database = rusqlite::Connection::open(server.database()).unwrap();
+    let database = &server.engine;
     // Tied to a token that is there longer, it does not open.
     let other = json!({"id": "lasting", "type": "token", "data": 1});
     server.created(&keys.private, &other);
     let tie = |id: &str| {
-        let sql = "UPDATE answer_data SET token = (SELECT seq FROM tokens WHERE id = ?)";
-        assert_eq!(database.execute(sql, [id]).unwrap(), 1);
+        let number = database.number();
+        let number = format!("(SELECT {number} FROM tokens WHERE id = '{id}')");
+        assert_eq!(database.change(&format!("UPDATE answer_data SET token = {number}")), 1);
     };
     tie("lasting");
     assert_eq!(ask().status, 500);
     tie("prolonged");
     assert_eq!(ask().status, 201);
     // Cut off from its token, it has no data.
-    database.execute("DELETE FROM answer_data", []).unwrap();
+    database.change("DELETE FROM answer_data");
     let cut = ask();
     assert_eq!((cut.status, cut.text.contains("a-secret")), (201, false));
     // With another date, it does not open.
-    database.execute("UPDATE answers SET created_at = created_at + 1000000", []).unwrap();
+    database.change("UPDATE answers SET created_at = created_at + 1000000");
     assert_eq!(ask().status, 500);
 }
 

@@ -57,11 +57,8 @@ fn the_record_has_the_clients_address() {
         let body = crate::server::card(&crate::server::new_number());
         scene.ask(from, "POST", "/tokens").key(&scene.keys.private).json(&body).send().is(201);
     }
-    let database = rusqlite::Connection::open(scene.server.database()).unwrap();
-    let sql = "SELECT address FROM audit WHERE operation = 'create_token' ORDER BY rowid";
-    let mut statement = database.prepare(sql).unwrap();
-    let found: Vec<String> =
-        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    let sql = "SELECT address FROM audit WHERE operation = 'create_token' ORDER BY n";
+    let found = scene.server.engine.select(sql).concat();
     assert_eq!(found, ["203.0.113.77", "2001:db8:1:1::77", "203.0.113.78"]);
 }
 

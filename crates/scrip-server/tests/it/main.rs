@@ -25,6 +25,7 @@ mod delete_token;
 mod deprecations;
 mod detokenize;
 mod directory_servers;
+mod engine;
 mod expire_token;
 mod expressions;
 mod get_challenge_result;

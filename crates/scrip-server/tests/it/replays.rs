@@ -57,11 +57,7 @@ fn calls(keys: &Keys) -> Vec<Call> {
 
 /// How much policy a tenant has, and how often it was changed.
 fn changes(keys: &Keys) -> Vec<i64> {
-    let database = rusqlite::Connection::open(SHARED.database()).unwrap();
-    let count = |table: &str| -> i64 {
-        let sql = format!("SELECT count(*) FROM {table} WHERE tenant = ?");
-        database.query_row(&sql, [keys.tenant.id.0.as_bytes()], |row| row.get(0)).unwrap()
-    };
+    let count = |table: &str| SHARED.rows(&keys.tenant, table);
     ["applications", "api_keys", "access_sessions", "audit"].map(count).to_vec()
 }
 

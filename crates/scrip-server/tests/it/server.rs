@@ -30,11 +30,10 @@ use scrip_core::{
 };
 use scrip_seal::{EpochKeys, RootKey};
 use scrip_server::{app::App, clock::SystemClock, limiter::Limiter, serve::serve};
-use scrip_store::SqliteStore;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, runtime::Runtime};
 
-use crate::{contract, directory_servers::Scripted};
+use crate::{contract, directory_servers::Scripted, engine::Engine};
 
 /// The wall clock, moved by hand.
 #[derive(Default)]
@@ -59,7 +58,7 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) clock: Arc<MovedClock>,
     pub(crate) scripted: Arc<Scripted>,
-    folder: tempfile::TempDir,
+    pub(crate) engine: Engine,
     agent: ureq::Agent,
 }
 
@@ -100,13 +99,13 @@ impl Server {
             .enable_all()
             .build()
             .unwrap();
-        let folder = tempfile::tempdir().unwrap();
+        let engine = runtime.block_on(Engine::new());
         let clock = Arc::new(MovedClock::default());
         let root = RootKey::from_text("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
         let root = Arc::new(root);
         let scripted = Arc::new(Scripted::default());
         let vault = Vault {
-            store: Arc::new(SqliteStore::open(&folder.path().join("scrip.db")).unwrap()),
+            store: runtime.block_on(engine.open()),
             epochs: Arc::new(EpochKeys::in_memory(Duration::from_secs(900))),
             bins: Arc::default(),
             clock: Arc::<MovedClock>::clone(&clock),
@@ -126,15 +125,7 @@ impl Server {
         let address = listener.local_addr().unwrap();
         runtime.spawn(serve(Arc::clone(&app), listener, std::future::pending()));
         let config = ureq::Agent::config_builder().http_status_as_error(false).build();
-        Self { runtime, app, root, address, clock, scripted, folder, agent: config.into() }
-    }
-
-    pub(crate) fn database(&self) -> std::path::PathBuf {
-        self.folder.path().join("scrip.db")
-    }
-
-    pub(crate) fn access_log(&self) -> std::path::PathBuf {
-        self.folder.path().join("access.db")
+        Self { runtime, app, root, address, clock, scripted, engine, agent: config.into() }
     }
 
     pub(crate) fn tenant(&self, settings: Settings) -> Keys {
@@ -180,9 +171,9 @@ impl Server {
     }
 
     pub(crate) fn rows_where(&self, tenant: &Tenant, table: &str, condition: &str) -> i64 {
-        let database = rusqlite::Connection::open(self.database()).unwrap();
-        let sql = format!("SELECT count(*) FROM {table} WHERE tenant = ? AND {condition}");
-        database.query_row(&sql, [tenant.id.0.as_bytes()], |row| row.get(0)).unwrap()
+        let tenant = self.engine.id(tenant.id.0);
+        let sql = format!("SELECT count(*) FROM {table} WHERE tenant = {tenant} AND {condition}");
+        self.engine.count(&sql)
     }
 
     pub(crate) fn rules(&self, tenant: &Arc<Tenant>, rules: Vec<AccessRule>) -> String {

@@ -4,7 +4,6 @@
 
 use std::{
     env,
-    path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -34,10 +33,9 @@ use scrip_core::{
 };
 use scrip_seal::{EpochKeys, RootKey};
 use scrip_server::clock::steady::{FOLLOW_AFTER, Reading, SLEW_WITHIN, Steady, Times, Trust};
-use scrip_store::SqliteStore;
 use serde_json::json;
 
-use crate::server::grant;
+use crate::{engine::Engine, server::grant};
 
 const START: i64 = 1_800_000_000_000;
 const SECOND: i64 = 1000;
@@ -123,18 +121,16 @@ struct World {
     lag_ms: i64,
     /// Since when the wall clock has been ahead.
     ahead_since: Option<i64>,
-    file: PathBuf,
-    _folder: tempfile::TempDir,
+    engine: Engine,
 }
 
-async fn open(file: &Path, machine: &Arc<Mutex<Machine>>) -> Vault {
-    use scrip_core::store::Store;
-    let store = SqliteStore::open(file).unwrap();
+async fn open(engine: &Engine, machine: &Arc<Mutex<Machine>>) -> Vault {
+    let store = engine.open().await;
     let known = store.known_time().await.unwrap();
     let steady = Steady::start(machine.lock().unwrap().reading(), known, Trust::Cautious);
     let clock = SimulatedClock { machine: Arc::clone(machine), steady: Mutex::new(steady) };
     let vault = Vault {
-        store: Arc::new(store),
+        store,
         epochs: Arc::new(EpochKeys::in_memory(EPOCH)),
         clock: Arc::new(clock),
         chance: scrip_seal::fill_random,
@@ -173,15 +169,14 @@ async fn caller(vault: &Vault) -> Caller {
 
 impl World {
     async fn open(seed: u64) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("scrip.db");
+        let engine = Engine::new().await;
         let machine = Machine { true_ms: START, error_ms: 0, booted_ms: START - HOUR };
         let machine = Arc::new(Mutex::new(machine));
-        let vault = open(&file, &machine).await;
+        let vault = open(&engine, &machine).await;
         let caller = caller(&vault).await;
         let (chance, promises) = (Chance(seed), vec![]);
-        let (lag_ms, ahead_since, _folder) = (0, None, folder);
-        Self { vault, caller, machine, chance, promises, lag_ms, ahead_since, file, _folder }
+        let (lag_ms, ahead_since) = (0, None);
+        Self { vault, caller, machine, chance, promises, lag_ms, ahead_since, engine }
     }
 
     fn machine(&self) -> Machine {
@@ -274,7 +269,7 @@ impl World {
                 machine.booted_ms = machine.true_ms;
             }
         }
-        self.vault = open(&self.file, &self.machine).await;
+        self.vault = open(&self.engine, &self.machine).await;
         self.set_wall(error_ms);
         self.lag_ms = (self.true_ms() - self.vault.clock.now().unix_ms).max(0);
     }
@@ -340,13 +335,10 @@ impl World {
         let status = self.vault.store.status().await.unwrap();
         let count = |name| status.counts.iter().find(|(it, _)| *it == name).unwrap().1;
         assert_eq!((count("tokens"), count("verification_codes")), (0, 0), "{at}");
-        let file = rusqlite::Connection::open(&self.file).unwrap();
         let sql = "SELECT count(*), count(DISTINCT entity) FROM audit \
             WHERE operation = 'expire_token'";
-        let both: (i64, i64) =
-            file.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-        let all = i64::try_from(self.promises.len()).unwrap();
-        assert_eq!(both, (all, all), "{at}");
+        let all = self.promises.len().to_string();
+        assert_eq!(self.engine.select(sql), [[all.clone(), all]], "{at}");
     }
 }
 

@@ -155,10 +155,9 @@ fn quotas_are_read_and_the_operators() {
 
 /// How many rows of a table are a tenant's.
 fn rows(server: &Server, table: &str, keys: &Keys) -> i64 {
-    let database = rusqlite::Connection::open(server.database()).unwrap();
     let column = if table == "tenants" { "id" } else { "tenant" };
-    let sql = format!("SELECT count(*) FROM {table} WHERE {column} = ?");
-    database.query_row(&sql, [keys.tenant.id.0.as_bytes()], |row| row.get(0)).unwrap()
+    let tenant = server.engine.id(keys.tenant.id.0);
+    server.engine.count(&format!("SELECT count(*) FROM {table} WHERE {column} = {tenant}"))
 }
 
 #[test]

@@ -137,9 +137,7 @@ fn a_new_token_under_an_old_id_is_not_taken_for_it() {
     let keys = server.tenant(scrip_core::tenant::Settings::default());
     let revision = || {
         server.created(&keys.private, &json!({"id": "reused", "type": "token", "data": 1}));
-        let database = rusqlite::Connection::open(server.database()).unwrap();
-        let revision: i64 =
-            database.query_row("SELECT revision FROM tokens", [], |row| row.get(0)).unwrap();
+        let revision = server.engine.count("SELECT revision FROM tokens");
         assert_eq!(server.ask("DELETE", "/tokens/reused").key(&keys.private).send().status, 204);
         revision
     };

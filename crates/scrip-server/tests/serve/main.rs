@@ -33,6 +33,8 @@ mod hygiene;
 mod limits;
 mod metrics;
 mod operator;
+#[cfg(target_os = "linux")]
+mod postgres;
 #[path = "../support/prometheus.rs"]
 mod prometheus;
 #[cfg(target_os = "linux")]
