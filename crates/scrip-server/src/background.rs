@@ -21,7 +21,7 @@ use scrip_core::{
     threeds::EVENT_RETENTION,
     time::Month,
 };
-use tokio::time::{MissedTickBehavior, sleep};
+use tokio::time::{Instant, MissedTickBehavior, sleep};
 
 use crate::{
     app::{App, Load},
@@ -116,6 +116,7 @@ async fn follow_directory(app: Arc<App>) {
             Ok(()) = app.vault.store.directory_changed() => (),
         }
         let load = if looks < LOOKS_BEFORE_RELOAD { Load::IfChanged } else { Load::Always };
+        let began = Instant::now();
         match app.load(load).await {
             Ok(()) => {
                 failures = 0;
@@ -127,8 +128,12 @@ async fn follow_directory(app: Arc<App>) {
                 }
             }
             Err(error) => {
-                failures = failures.saturating_add(1);
-                if failures == 1 {
+                let is_first = failures == 0;
+                // One that was waited for counts for those that it kept from being taken.
+                let missed = began.elapsed().as_millis() / LOOK_EVERY.as_millis();
+                let missed = u32::try_from(missed).unwrap_or(u32::MAX);
+                failures = failures.saturating_add(1).saturating_add(missed);
+                if is_first {
                     tracing::warn!(?error, "changes of rights could not be followed");
                 }
                 if failures >= FAILURES_MAX && !app.stale.swap(true, Ordering::Relaxed) {

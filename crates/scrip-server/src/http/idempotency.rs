@@ -46,3 +46,22 @@ pub(crate) async fn next(
         Turn::Replay(replay) => Ok(Next::Replay(wire::answer::replayed(replay))),
     }
 }
+
+/// The answer that another node gave while this one failed. A claim keeps others of this node away,
+/// but nobody else: they may convert the intent, or take the id, after this one has looked for an
+/// answer and before it looks for those.
+pub(crate) async fn meanwhile(
+    app: &App,
+    caller: &Caller,
+    operation: Operation,
+    headers: &HeaderMap,
+) -> Option<Response> {
+    let key = single(headers, "bt-idempotency-key", "BT-IDEMPOTENCY-KEY").ok()??;
+    match claim_answer(&app.vault, caller, operation, key.as_bytes()).await {
+        Ok(Turn::Replay(replay)) => {
+            app.metrics.idempotency.one(metrics::Turn::Replay);
+            Some(wire::answer::replayed(replay))
+        }
+        Ok(Turn::Proceed(_)) | Err(_) => None,
+    }
+}

@@ -285,6 +285,7 @@ async fn let_in(
     let needs = route.needs;
     let query = head.uri.query().map(str::to_owned);
     let accept = head.headers.get(ACCEPT).cloned();
+    let asker = caller.clone();
     let asked =
         Asked { app: Arc::clone(app), caller, needs, id, inner_id, query, accept, body, claim };
     let handling = (route.handler)(asked);
@@ -293,11 +294,19 @@ async fn let_in(
     }
     // In a task of its own: a client that breaks off ends this future, and would end the claim
     // while its write is still on the way to a commit.
-    let handled = tokio::spawn(handling.in_current_span()).await;
-    handled.unwrap_or_else(|_| {
+    let handled = tokio::spawn(handling.in_current_span()).await.unwrap_or_else(|_| {
         app.metrics.panics.one();
         Err(Error::Internal("a handler panicked".into()).into())
-    })
+    });
+    match handled {
+        // Somebody else may have been told yes to the same request, and this is what that changed.
+        Err(problem) if problem.status().is_client_error() => {
+            let operation = route.operation;
+            let meanwhile = idempotency::meanwhile(app, &asker, operation, &head.headers).await;
+            meanwhile.ok_or(problem)
+        }
+        handled => handled,
+    }
 }
 
 /// A body may take its time to arrive, and its sender may have lost its rights meanwhile.

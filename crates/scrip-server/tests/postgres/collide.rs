@@ -116,7 +116,7 @@ fn kind(slot: usize) -> Kind {
 
 /// The last answer is the one that counts; the others must succeed.
 fn ask(patron: &mut Patron<'_>, slot: usize, visitor: usize) -> Definite {
-    let number = card(slot as u64);
+    let number = card(u64::try_from(slot).expect("a number"));
     let new = json!({ "type": "card", "data": { "number": number, "cvc": "123" } });
     let own = format!("{slot}-{visitor}");
     match kind(slot) {

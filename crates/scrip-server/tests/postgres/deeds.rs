@@ -181,7 +181,7 @@ pub(crate) fn check(door: &Door, deeds: &[Deed], tally: &mut Tally) {
         {
             tally.note(Finding::Altered);
         }
-        patron.move_on();
+        patron.move_on("checked");
     }
     tally.merge(&patron.tally);
 }

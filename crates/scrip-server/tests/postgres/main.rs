@@ -54,6 +54,7 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     ("postgres_failover_behind", kills::failover_to_one_behind),
 ];
 
+#[expect(clippy::disallowed_methods, reason = "a length to report, not one to fail by")]
 fn main() -> ExitCode {
     let length = if std::env::var_os("SCRIP_TEST_LONG").is_some() { WHOLE } else { TENTH };
     // `cargo test` passes its filter to every program.

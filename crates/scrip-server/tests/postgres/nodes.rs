@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
     sync::{Arc, Mutex},
     thread::sleep,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use peers::cluster::Cluster;
@@ -18,8 +18,19 @@ use crate::{
     tally::Tally,
 };
 
-/// Long for any machine: whoever waits for longer waits for something that does not come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+/// Whether it comes true within a time that is long for any machine.
+pub(crate) fn eventually(mut what: impl FnMut() -> bool) -> bool {
+    (0..12_000).any(|at| {
+        if at > 0 {
+            sleep(Duration::from_millis(10));
+        }
+        what()
+    })
+}
+
+/// What is read has to be seen, to be compared with what was written.
+const RULE: &str = r#"{"container": "/", "transform": "reveal", "permissions":
+    ["token:create", "token:read", "token:update", "token:delete"]}"#;
 
 /// Two nodes, of which either may be gone.
 pub(crate) struct Vault {
@@ -49,7 +60,8 @@ impl Vault {
         fs::copy(key(0), key(1)).expect("a root key");
         vault.run(&["tenant", "create", "Acme"]);
         let create = ["application", "create", "--tenant", "Acme", "--name", "A"];
-        let said = vault.run(&[&create[..], &["--type", "private", "--all", "--json"]].concat());
+        let rights = ["--type", "private", "--permission", "token-intent:create", "--rule", RULE];
+        let said = vault.run(&[&create[..], &rights, &["--json"]].concat());
         let said: Value = serde_json::from_str(&said).expect("JSON");
         said["key"].as_str().expect("a key").clone_into(&mut vault.door.api_key);
         vault.start(0);
@@ -93,11 +105,8 @@ impl Vault {
         command.args(["serve", "--json"]).stderr(Stdio::from(log));
         let server = Server::start(&mut command);
         let access = self.door.access(&server);
-        let begun = Instant::now();
-        while status(&access, "GET /readyz") != Some(200) {
-            assert!(begun.elapsed() < PATIENCE, "a node does not get ready");
-            sleep(Duration::from_millis(20));
-        }
+        let ready = eventually(|| status(&access, "GET /readyz") == Some(200));
+        assert!(ready, "a node does not get ready");
         self.door.put(node, Some(access));
         self.nodes[node] = Some(server);
     }
@@ -156,37 +165,26 @@ impl<'a> Patron<'a> {
 
     /// The same bytes again and again, as safe retries are made.
     pub(crate) fn insist(&mut self, line: &str, headers: &[(&str, &str)], body: &str) -> Definite {
-        let (begun, mut unsure) = (Instant::now(), false);
-        loop {
-            assert!(begun.elapsed() < PATIENCE, "no answer to {line}: {:?}", self.tally);
-            let asked = self.client().map(|it| it.ask(line, headers, body));
-            match asked {
-                Some(Ok(answer)) if answer.status == 409 => self.wait("in flight"),
+        let (mut definite, mut unsure) = (None, false);
+        let came = eventually(|| {
+            match self.client().map(|it| it.ask(line, headers, body)) {
+                Some(Ok(answer)) if answer.status == 409 => self.tally.add("in flight"),
                 Some(Ok(answer)) if answer.status == 503 => {
                     unsure = true;
-                    self.wait("503");
-                    self.move_on();
+                    self.move_on("503");
                 }
-                Some(Ok(answer)) => {
-                    self.tally.add("answers");
-                    return Definite { answer, unsure };
-                }
+                Some(Ok(answer)) => definite = Some(answer),
                 Some(Err(_)) => {
                     unsure = true;
-                    self.wait("broken");
-                    self.move_on();
+                    self.move_on("broken");
                 }
-                None => {
-                    self.wait("nobody");
-                    self.move_on();
-                }
+                None => self.move_on("nobody"),
             }
-        }
-    }
-
-    fn wait(&mut self, why: &'static str) {
-        self.tally.add(why);
-        sleep(Duration::from_millis(10));
+            definite.is_some()
+        });
+        assert!(came, "no answer to {line}: {:?}", self.tally);
+        self.tally.add("answers");
+        Definite { answer: definite.expect("it came"), unsure }
     }
 
     fn client(&mut self) -> Option<&mut Client> {
@@ -196,7 +194,8 @@ impl<'a> Patron<'a> {
         self.client.as_mut()
     }
 
-    pub(crate) fn move_on(&mut self) {
+    pub(crate) fn move_on(&mut self, why: &'static str) {
+        self.tally.add(why);
         self.client = None;
         self.node = 1 - self.node;
     }

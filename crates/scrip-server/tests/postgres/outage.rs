@@ -1,10 +1,5 @@
 //! PostgreSQL is away for a while, or does not answer: nodes say so, and recover by themselves.
 
-use std::{
-    thread::sleep,
-    time::{Duration, Instant},
-};
-
 use peers::cluster::Cluster;
 use serde_json::json;
 
@@ -12,7 +7,7 @@ use crate::{
     Length,
     cards::card,
     client::{Access, Answer, Client},
-    nodes::{PATIENCE, Vault, status},
+    nodes::{Vault, eventually, status},
     tally::Tally,
 };
 
@@ -25,11 +20,8 @@ fn create(access: &Access, place: u64) -> Answer {
 }
 
 fn becomes(access: &Access, line: &str, expected: u16) {
-    let begun = Instant::now();
-    while status(access, line) != Some(expected) {
-        assert!(begun.elapsed() < PATIENCE, "{line} does not become {expected}");
-        sleep(Duration::from_millis(20));
-    }
+    let came = eventually(|| status(access, line) == Some(expected));
+    assert!(came, "{line} does not become {expected}");
 }
 
 /// Nothing is said to be done, nothing is our own fault, and the process lives.

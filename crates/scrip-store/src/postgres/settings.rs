@@ -66,7 +66,9 @@ impl PostgresSettings {
         if config.get_application_name().is_none() {
             config.application_name("scrip");
         }
-        config.connect_timeout(CONNECT_MAX);
+        // All of them get their turn before whoever waits gives up.
+        let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
+        config.connect_timeout(CONNECT_MAX / hosts);
         // Of several hosts, the one that takes writes.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         config.ssl_mode(match transport {

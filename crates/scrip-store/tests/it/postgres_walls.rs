@@ -113,13 +113,13 @@ async fn a_row_is_there_only_for_its_tenant() {
             let update = format!("UPDATE {table} SET {own} = {own}");
             assert_eq!(
                 owner.execute(&update, &[]).await.unwrap(),
-                seen as u64,
+                u64::try_from(seen).unwrap(),
                 "{table} {scope:?}"
             );
             let delete = format!("DELETE FROM {table}");
             assert_eq!(
                 owner.execute(&delete, &[]).await.unwrap(),
-                seen as u64,
+                u64::try_from(seen).unwrap(),
                 "{table} {scope:?}"
             );
             let insert = format!("INSERT INTO {table} VALUES ({})", values(table, columns, OURS));
