@@ -50,18 +50,22 @@ pub(crate) async fn next(
 /// The answer that another node gave while this one failed. A claim keeps others of this node away,
 /// but nobody else: they may convert the intent, or take the id, after this one has looked for an
 /// answer and before it looks for those.
+///
+/// # Errors
+/// Nobody can tell, since somebody asks for the same right now, or the engine is away.
 pub(crate) async fn meanwhile(
     app: &App,
     caller: &Caller,
     operation: Operation,
     headers: &HeaderMap,
-) -> Option<Response> {
-    let key = single(headers, "bt-idempotency-key", "BT-IDEMPOTENCY-KEY").ok()??;
-    match claim_answer(&app.vault, caller, operation, key.as_bytes()).await {
-        Ok(Turn::Replay(replay)) => {
+) -> Result<Option<Response>, Problem> {
+    let key = single(headers, "bt-idempotency-key", "BT-IDEMPOTENCY-KEY")?;
+    let Some(key) = key else { return Ok(None) };
+    match claim_answer(&app.vault, caller, operation, key.as_bytes()).await? {
+        Turn::Proceed(_) => Ok(None),
+        Turn::Replay(replay) => {
             app.metrics.idempotency.one(metrics::Turn::Replay);
-            Some(wire::answer::replayed(replay))
+            Ok(Some(wire::answer::replayed(replay)))
         }
-        Ok(Turn::Proceed(_)) | Err(_) => None,
     }
 }

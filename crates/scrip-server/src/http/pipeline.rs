@@ -302,7 +302,7 @@ async fn let_in(
         // Somebody else may have been told yes to the same request, and this is what that changed.
         Err(problem) if problem.status().is_client_error() => {
             let operation = route.operation;
-            let meanwhile = idempotency::meanwhile(app, &asker, operation, &head.headers).await;
+            let meanwhile = idempotency::meanwhile(app, &asker, operation, &head.headers).await?;
             meanwhile.ok_or(problem)
         }
         handled => handled,
