@@ -86,7 +86,16 @@ async fn write(settings: &Settings, draft: &mut Draft, at: &Where) -> anyhow::Re
             anyhow::anyhow!("{place}: {error}; say --force to begin anew")
         }
         MoveError::NoVault => anyhow::anyhow!("{error}; run: scrip init"),
-        other => anyhow::Error::new(other).context(format!("{place} could not be made whole")),
+        other @ (MoveError::Store(_)
+        | MoveError::File(_)
+        | MoveError::Damaged { .. }
+        | MoveError::Unfinished { .. }
+        | MoveError::NoExport
+        | MoveError::NotEmpty
+        | MoveError::AnotherFile
+        | MoveError::Differs { .. }) => {
+            anyhow::Error::new(other).context(format!("{place} could not be made whole"))
+        }
     })
 }
 

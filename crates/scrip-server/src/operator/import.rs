@@ -82,7 +82,14 @@ async fn write(settings: &Settings, whole: Whole, at: &Where) -> anyhow::Result<
             "{place}: {error}, and cannot be served; empty this place, and import again"
         ),
         MoveError::NotEmpty | MoveError::AnotherFile => anyhow::anyhow!("{place}: {error}"),
-        other => anyhow::Error::new(other)
+        other @ (MoveError::Store(_)
+        | MoveError::File(_)
+        | MoveError::Damaged { .. }
+        | MoveError::Unfinished { .. }
+        | MoveError::NoExport
+        | MoveError::NoVault
+        | MoveError::Changed
+        | MoveError::ChangedBefore) => anyhow::Error::new(other)
             .context(format!("{place}: the import is not finished; run it again")),
     })
 }

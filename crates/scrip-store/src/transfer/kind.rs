@@ -1,7 +1,9 @@
 //! What a vault consists of, whatever the engine: kinds of rows and their columns.
 
-/// In the order of a file. What others refer to comes before them. What the embedded engine keeps in
-/// its second database comes behind the rest, and the vault's own keys come last: without them there
+/// In the order of a file.
+///
+/// What others refer to comes before them. What the embedded engine keeps in its second database
+/// comes behind the rest, and the vault's own keys come last: without them there
 /// is nothing to serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {

@@ -31,11 +31,13 @@ async fn every_byte_counts() {
             let mut flipped = whole.clone();
             flipped[at] ^= bit;
             let refused = outcome(&flipped).unwrap_err();
-            let place = match refused {
-                MoveError::NoExport => 0,
-                MoveError::Damaged { at, .. } | MoveError::Unfinished { at } => at,
-                other => panic!("{other:?}"),
-            };
+            let place =
+                if let MoveError::Damaged { at, .. } | MoveError::Unfinished { at } = refused {
+                    at
+                } else {
+                    assert!(matches!(refused, MoveError::NoExport), "{refused:?}");
+                    0
+                };
             assert!(place <= u64::try_from(at).unwrap(), "byte {at}: {place}");
         }
         assert!(outcome(&whole[..at]).is_err(), "cut at {at}");

@@ -82,12 +82,12 @@ fn sample(at: u8) -> TokenRecord {
     let places: [&[&str]; 4] = [&["/a/"], &["/b/"], &["/c/"], &["/a/", "/b/"]];
     TokenRecord {
         token_type: of[usize::from(at % 3)],
-        fingerprint: (at % 4 > 0).then_some(Fingerprint([at % 3; 32])),
+        fingerprint: (!at.is_multiple_of(4)).then_some(Fingerprint([at % 3; 32])),
         containers: containers(places[usize::from(at % 4)]),
         indexes: (at % 5 > 1).then_some(IndexDigest([8 + at % 3; 16])).into_iter().collect(),
         // Several of one instant.
         created_at: START.after(Duration::from_millis(u64::from(at / 6))),
-        expires_at: (at % 7 == 0).then_some(later().after(DAY)),
+        expires_at: at.is_multiple_of(7).then_some(later().after(DAY)),
         ..record(&format!("sample-{at}"))
     }
 }
@@ -285,9 +285,8 @@ pub(crate) async fn dump(rows: &mut dyn Rows) -> Vec<String> {
             after = Some(page.position);
         }
         assert_eq!(rows.count(kind).await.unwrap(), u64::try_from(of_kind.len()).unwrap());
-        let by = |row: &Vec<Value>| match kind {
-            Kind::Tokens => format!("{:?}", row[0]),
-            _ => format!("{row:?}"),
+        let by = |row: &Vec<Value>| {
+            if kind == Kind::Tokens { format!("{:?}", row[0]) } else { format!("{row:?}") }
         };
         of_kind.sort_by_key(by);
         all.extend(of_kind.iter().map(|it| format!("{kind:?} {it:?}")));
