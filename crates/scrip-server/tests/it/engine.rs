@@ -119,6 +119,33 @@ impl Engine {
     }
 }
 
+/// For an access log that cannot be written.
+impl Engine {
+    pub(crate) fn refuse_accesses(&self) {
+        self.alter_access_log(
+            "CREATE TRIGGER refuse BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no'); END",
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql \
+             AS 'BEGIN RAISE EXCEPTION ''no''; END'; \
+             CREATE TRIGGER refuse BEFORE INSERT ON records FOR EACH ROW \
+             WHEN (NEW.log = 'access') EXECUTE FUNCTION refuse()",
+        );
+    }
+
+    pub(crate) fn take_accesses(&self) {
+        self.alter_access_log("DROP TRIGGER refuse", "DROP TRIGGER refuse ON records");
+    }
+
+    fn alter_access_log(&self, embedded: &str, postgres: &str) {
+        match self {
+            Self::Embedded(folder) => {
+                let file = rusqlite::Connection::open(folder.path().join("access.db")).unwrap();
+                file.execute_batch(embedded).unwrap();
+            }
+            Self::Postgres(database) => drop(look(&database.superuser_url(), postgres)),
+        }
+    }
+}
+
 fn select(file: &Path, sql: &str) -> Vec<Vec<String>> {
     let connection = rusqlite::Connection::open(file).unwrap();
     let mut statement = connection.prepare(sql).unwrap();
