@@ -25,7 +25,7 @@ use crate::{
         bin::{self, BinCommand},
         doctor,
         key::{self, KeyCommand},
-        migrate::{self, MigrateArguments},
+        migrate,
         restore::{self, RestoreArguments},
         status,
         tenant::{self, TenantCommand},
@@ -100,7 +100,11 @@ enum Command {
         at: Where,
     },
     /// Bring PostgreSQL's schema up to what this program needs, or make it.
-    Migrate(MigrateArguments),
+    #[command(after_help = migrate::EXAMPLES)]
+    Migrate {
+        #[command(flatten)]
+        at: Where,
+    },
     /// Write the vault as it is now to one file, beside a running server; or check such a file.
     Backup(BackupArguments),
     /// Put a vault from a backup into an empty data directory.
@@ -228,7 +232,7 @@ fn obey(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::Audit(command) => audit::run(&command, environment),
         Command::Status { at } => status::run(&at, environment),
         Command::Doctor { at } => doctor::run(&at, environment),
-        Command::Migrate(arguments) => migrate::run(&arguments, environment),
+        Command::Migrate { at } => migrate::run(&at, environment),
         Command::Backup(arguments) => backup::run(&arguments, environment),
         Command::Restore(arguments) => restore::run(&arguments, environment),
         Command::Simulator(arguments) => simulator::run(&arguments, environment),

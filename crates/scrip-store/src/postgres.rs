@@ -9,6 +9,8 @@ mod batch;
 mod chain;
 mod directory;
 mod filed;
+mod gather;
+mod group;
 mod health;
 mod intents;
 mod listen;
@@ -22,6 +24,7 @@ mod roles;
 mod row;
 mod scope;
 mod sessions;
+mod set;
 mod settings;
 mod statement;
 mod status;
@@ -64,6 +67,7 @@ use crate::{
     claims::Claims,
     postgres::{
         access::{AccessLog, note_used},
+        group::Writes,
         listen::Changes,
         pool::Pool,
         scope::Scope,
@@ -84,6 +88,7 @@ pub use tokio_postgres_rustls::MakeRustlsConnect;
 pub struct PostgresStore {
     pool: Pool,
     access: AccessLog,
+    writes: Writes,
     /// Of this node. Another node's are known by the rows that they commit.
     claims: Claims,
     changes: Changes,
@@ -120,14 +125,7 @@ impl Store for PostgresStore {
         Box::pin(async move {
             let tenant = inquiry.tenant().id;
             let uses = Uses::of(&batch);
-            // An id that has expired is tried twice.
-            let tokens = batch.writes.len().saturating_mul(2);
-            let mut it = Transaction::begin(&self.pool, (Log::Audit, tenant), tokens).await?;
-            let batched = batch::write_tokens(&mut it, batch).await?;
-            let batched = match batched {
-                Batched::Written(_) => kept(it, batched).await?,
-                Batched::Refused(_) => undone(it, batched).await?,
-            };
+            let batched = self.writes.write_tokens(&self.pool, tenant, batch).await?;
             note_used(&self.pool, tenant, &uses.active(&batched)).await;
             Ok(batched)
         })
@@ -180,11 +178,8 @@ impl Store for PostgresStore {
         intent: StoredTokenIntent,
         written: Beside,
     ) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
-            let mut it = self.begin(inquiry.tenant().id).await?;
-            intents::insert_token_intent(&mut it, &intent, &written).await?;
-            it.commit().await
-        })
+        let tenant = inquiry.tenant().id;
+        Box::pin(self.writes.insert_token_intent(&self.pool, tenant, (intent, written)))
     }
 
     fn find_token_intent(
@@ -477,7 +472,8 @@ impl Store for PostgresStore {
     }
 
     fn measures(&self) -> StoreMeasures {
-        status::measures(&self.pool)
+        let logs = vec![self.writes.measures(), self.access.measures()];
+        StoreMeasures { logs, readers: status::connections(&self.pool) }
     }
 
     fn status(&self) -> StoreFuture<'_, StoreStatus> {

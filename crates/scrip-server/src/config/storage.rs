@@ -55,7 +55,10 @@ impl Storage {
     /// Nobody is known who could vouch for its certificate.
     pub(crate) fn postgres(&self) -> anyhow::Result<Option<PostgresSettings>> {
         let Some(StorageUrl(settings)) = self.url.clone() else { return Ok(None) };
-        let settings = settings.connections(self.connections.get());
+        let mut settings = settings.connections(self.connections.get());
+        if let Some(role) = &self.serve_role {
+            settings = settings.served_by(role);
+        }
         Ok(Some(match settings.transport() {
             Transport::Plain => settings,
             Transport::Tls => settings.over_tls(self.tls()?),

@@ -153,6 +153,9 @@ settings! {
         /// Whether `scrip serve` may bring PostgreSQL's schema up to date: on, or off (it does not
         /// start, and `scrip migrate` does).
         migrate: Switch = "off",
+        /// The role that servers use, where another one owns the tables: `scrip init` and `scrip
+        /// migrate` give it the rights that it needs. Empty where one role does both.
+        serve_role: Option<String> = "",
         /// Who vouches for PostgreSQL's certificate, a PEM file; empty for whom this system trusts.
         ca_file: Option<PathBuf> = "",
         /// That no other node serves this PostgreSQL, so that the keys of card verification codes need

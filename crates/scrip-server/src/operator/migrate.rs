@@ -1,6 +1,5 @@
 //! `scrip migrate`: PostgreSQL's schema, brought up to what this program needs.
 
-use clap::Args;
 use scrip_store::postgres::Migrated;
 use serde_json::json;
 
@@ -11,27 +10,16 @@ use crate::{
     process,
 };
 
-const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   scrip migrate
-  SCRIP_STORAGE_URL=postgres://scrip_owner@db.internal/scrip scrip migrate --serve-as scrip
+  SCRIP_STORAGE_URL=postgres://scrip_owner@db.internal/scrip scrip migrate
 
 Any number may run at once, and beside servers: the first one does it. Back up the database before.
 The embedded engine needs none of this: `scrip serve` does it, on files that nobody else has open.";
 
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct MigrateArguments {
-    /// Another role of PostgreSQL that serves: it is given what it needs for that, and no more.
-    #[arg(long, value_name = "ROLE")]
-    serve_as: Option<String>,
-    #[command(flatten)]
-    at: Where,
-}
-
 /// Needs no root key: it moves no data.
-pub(crate) fn run(arguments: &MigrateArguments, environment: &Environment) -> anyhow::Result<()> {
-    let MigrateArguments { serve_as, at } = arguments;
+pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
     let settings = at.settings(environment)?;
     process::confine_command(&settings.server)?;
     let Some(postgres) = settings.storage.postgres()? else {
@@ -39,10 +27,6 @@ pub(crate) fn run(arguments: &MigrateArguments, environment: &Environment) -> an
             "storage.url is empty, and the embedded engine brings its schema up to date by itself, \
              when a server starts"
         );
-    };
-    let postgres = match serve_as {
-        Some(role) => postgres.served_by(role),
-        None => postgres,
     };
     let Migrated { from, to } = runtime()?.block_on(migrate(&postgres))?;
     let text = match from {

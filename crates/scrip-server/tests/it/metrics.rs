@@ -18,6 +18,7 @@ use scrip_server::{http::routes, limiter::Limiter, metrics::access::MetricsKey};
 use serde_json::json;
 
 use crate::{
+    engine::is_postgres,
     prometheus::Page,
     server::{SHARED, Server, card, grant, new_number, text},
 };
@@ -258,11 +259,14 @@ fn writes_are_counted_by_the_commits_that_they_share() {
         (rise("scrip_store_commit_batch_size_sum"), rise("scrip_store_commit_batch_size_count"));
     assert!(writes >= 40.0 && commits >= 1.0 && commits <= writes, "{writes} {commits}");
     assert_eq!(rise("scrip_store_commits_total"), commits);
-    assert_eq!(rise("scrip_store_commit_duration_seconds_count"), commits);
     assert_eq!(rise("scrip_store_commit_failures_total"), 0.0);
     assert_eq!(of(&after, "scrip_store_queue_depth"), 0.0);
     assert_eq!(of(&after, "scrip_store_queue_max"), 4096.0);
-    assert!(of(&after, "scrip_store_wal_bytes") > 0.0);
+    // PostgreSQL has its own clock and its own log, of which it tells itself.
+    if !is_postgres() {
+        assert_eq!(rise("scrip_store_commit_duration_seconds_count"), commits);
+        assert!(of(&after, "scrip_store_wal_bytes") > 0.0);
+    }
     assert!(after.value("scrip_store_readers_opened_total", &[]) >= 1.0);
     assert_eq!(after.value("scrip_store_readers_busy", &[]), 0.0);
     assert!(after.value("scrip_epoch_keys", &[]) >= 1.0, "the cards had codes");

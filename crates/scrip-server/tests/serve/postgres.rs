@@ -246,7 +246,7 @@ fn by_tls_only_whom_the_authority_vouches_for() {
     refused(&secure, &other, "UnknownIssuer");
     // The same server by a name that its certificate does not have.
     let named = secure.replace("127.0.0.1", "localhost");
-    refused(&named, &ours, "NotValidForName");
+    refused(&named, &ours, "certificate not valid for name");
     let system = House::new().set("SCRIP_STORAGE_URL", &secure);
     system.refused(&["status"], "UnknownIssuer");
     for mode in ["require", "prefer", "verify-ca"] {

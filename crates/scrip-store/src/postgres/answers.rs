@@ -1,10 +1,12 @@
 //! Remembered answers: what commits beside an effect.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use scrip_core::{
     answer::AnswerRecord,
     id::TokenId,
     operations::claim_answer::ANSWER_RETENTION,
-    store::{AskedAnswer, Beside, StoreError, StoredAnswer, StoredPart},
+    store::{AskedAnswer, Beside, Outcome, Render, StoreError, StoredAnswer, StoredPart},
     time::Timestamp,
 };
 use scrip_seal::Sealed;
@@ -12,11 +14,44 @@ use tokio_postgres::Row;
 
 use crate::postgres::{
     row::{NO_TOKEN, column, containers, sealed, time},
-    statement::{Parameters, Single, Statements, execute, query},
+    statement::{Parameters, Single, Statements, execute, query, unavailable},
     transaction::Transaction,
 };
 
 const FORGOTTEN_AT_ONCE: i64 = 256;
+
+/// What is to be remembered of a write. It is made once, and of what became of it then.
+pub(super) enum Answer {
+    Nothing,
+    Due(Render),
+    Made(Vec<Outcome>, Option<AnswerRecord>),
+    /// Whoever should have made it panicked.
+    Broken,
+}
+
+impl Answer {
+    pub(super) fn due(render: Option<Render>) -> Self {
+        render.map_or(Self::Nothing, Self::Due)
+    }
+
+    /// A write that is done a second time, because the first was taken back, may end in another
+    /// way. Then its client asks again.
+    pub(super) fn to(&mut self, outcomes: &[Outcome]) -> Result<Option<&AnswerRecord>, StoreError> {
+        if let Self::Due(_) = self
+            && let Self::Due(render) = std::mem::replace(self, Self::Broken)
+            // One that panics has company that must not suffer from it.
+            && let Ok(made) = catch_unwind(AssertUnwindSafe(|| render(outcomes)))
+        {
+            *self = Self::Made(outcomes.to_vec(), made);
+        }
+        match self {
+            Self::Nothing => Ok(None),
+            Self::Made(of, answer) if of.as_slice() == outcomes => Ok(answer.as_ref()),
+            Self::Made(..) => Err(StoreError::Busy),
+            Self::Due(_) | Self::Broken => Err(unavailable("an answer was not made")),
+        }
+    }
+}
 
 /// The row is what makes a request be answered once: whoever comes second, on whichever node, finds
 /// it there and is taken back.

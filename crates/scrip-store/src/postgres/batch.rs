@@ -4,13 +4,13 @@ use scrip_core::{
     audit::{AuditRecord, Operation},
     id::{TenantId, TokenIntentId},
     store::{
-        Batched, Changed, Deduplicate, InsertToken, Obstacle, Outcome, StoreError, TokenBatch,
-        TokenWrite, UpdateToken,
+        Batched, Changed, Deduplicate, InsertToken, Obstacle, Outcome, StoreError, TokenWrite,
+        UpdateToken,
     },
 };
 
 use crate::postgres::{
-    answers::insert_answer,
+    answers::{Answer, insert_answer},
     filed::refile,
     intents,
     tokens::{change_cvc, find_duplicate, find_token, insert_row, update_row},
@@ -24,12 +24,12 @@ type Attempt = Result<(Outcome, i64), Obstacle>;
 /// told at once. Whoever calls takes back what it did.
 pub(super) async fn write_tokens(
     transaction: &mut Transaction,
-    batch: TokenBatch,
+    writes: &[TokenWrite],
+    answer: &mut Answer,
 ) -> Result<Batched, StoreError> {
-    transaction.check_tenant()?;
     let (mut outcomes, mut numbers) = (Vec::new(), Vec::new());
     let mut obstacles = Vec::new();
-    for (at, write) in batch.writes.into_iter().enumerate() {
+    for (at, write) in writes.iter().enumerate() {
         let attempt = match write {
             TokenWrite::Insert(insert) => insert_token(transaction, insert).await?,
             TokenWrite::Update(update) => update_token(transaction, update).await?,
@@ -45,65 +45,65 @@ pub(super) async fn write_tokens(
     if !obstacles.is_empty() {
         return Ok(Batched::Refused(obstacles));
     }
-    if let Some(answer) = batch.render.and_then(|it| it(&outcomes)) {
-        insert_answer(transaction, &answer, &numbers).await?;
+    if let Some(answer) = answer.to(&outcomes)? {
+        insert_answer(transaction, answer, &numbers).await?;
     }
     Ok(Batched::Written(outcomes))
 }
 
 async fn insert_token(
     transaction: &mut Transaction,
-    insert: InsertToken,
+    insert: &InsertToken,
 ) -> Result<Attempt, StoreError> {
     let InsertToken { permit, token, intent, deduplicate, audit } = insert;
     check_permit(permit.tenant().id, transaction.tenant)?;
-    if !convert(transaction, intent, &audit).await? {
+    if !convert(transaction, *intent, audit).await? {
         return Ok(Err(Obstacle::IntentGone));
     }
     let record = &token.record;
-    let found = find_duplicate(transaction, record, (deduplicate, audit.at, "")).await?;
+    let found = find_duplicate(transaction, record, (*deduplicate, audit.at, "")).await?;
     if let Some((number, found)) = found {
-        if deduplicate == Deduplicate::Tell {
+        if *deduplicate == Deduplicate::Tell {
             return Ok(Err(Obstacle::Duplicate(Box::new(found))));
         }
-        transaction.append(&audit, found.record.id.as_str(), "deduplicated");
+        transaction.append(audit, found.record.id.as_str(), "deduplicated");
         return Ok(Ok((Outcome::Existing(Box::new(found)), number)));
     }
-    let Some(number) = insert_row(transaction, &token, &audit).await? else {
+    let Some(number) = insert_row(transaction, token, audit).await? else {
         return Ok(Err(Obstacle::IdTaken));
     };
-    transaction.append(&audit, record.id.as_str(), "created");
+    transaction.append(audit, record.id.as_str(), "created");
     Ok(Ok((Outcome::New, number)))
 }
 
 async fn update_token(
     transaction: &mut Transaction,
-    update: UpdateToken,
+    update: &UpdateToken,
 ) -> Result<Attempt, StoreError> {
     let UpdateToken { permit, token, cvc, intent, deduplicate, audit } = update;
     let tenant = transaction.tenant;
     check_permit(permit.tenant().id, tenant)?;
-    if !convert(transaction, intent, &audit).await? {
+    if !convert(transaction, *intent, audit).await? {
         return Ok(Err(Obstacle::IntentGone));
     }
     let current = find_token(transaction.client()?, tenant, &token.id, audit.at).await?;
     let current = current.filter(|(_, it)| it.record.revision.saturating_add(1) == token.revision);
     let Some((number, before)) = current else { return Ok(Err(Obstacle::Stale)) };
     let own_id = token.id.as_str();
-    let found = find_duplicate(transaction, &token, (deduplicate, audit.at, own_id)).await?;
+    let found = find_duplicate(transaction, token, (*deduplicate, audit.at, own_id)).await?;
     if let Some((found_number, found)) = found {
-        if deduplicate == Deduplicate::Tell {
+        if *deduplicate == Deduplicate::Tell {
             return Ok(Err(Obstacle::Duplicate(Box::new(found))));
         }
-        transaction.append(&audit, own_id, "deduplicated");
+        transaction.append(audit, own_id, "deduplicated");
         // The answer shows the other one.
-        transaction.append(&audit, found.record.id.as_str(), "deduplicated");
+        transaction.append(audit, found.record.id.as_str(), "deduplicated");
         return Ok(Ok((Outcome::Existing(Box::new(found)), found_number)));
     }
-    update_row(transaction, number, &token).await?;
-    change_cvc(transaction, number, &cvc).await?;
-    refile(transaction, number, (&before.record, &token)).await?;
-    transaction.append(&audit, own_id, "updated");
+    update_row(transaction, number, token).await?;
+    change_cvc(transaction, number, cvc).await?;
+    refile(transaction, number, (&before.record, token)).await?;
+    transaction.append(audit, own_id, "updated");
     Ok(Ok((Outcome::Updated, number)))
 }
 
@@ -118,7 +118,7 @@ async fn convert(
     Ok(intents::end(transaction, intent, (&audit, "converted")).await? == Changed::Done)
 }
 
-fn check_permit(permitted: TenantId, tenant: TenantId) -> Result<(), StoreError> {
+pub(super) fn check_permit(permitted: TenantId, tenant: TenantId) -> Result<(), StoreError> {
     if permitted == tenant {
         return Ok(());
     }

@@ -72,6 +72,15 @@ impl Chain {
         self.entries.push(Written { audit: audit.clone(), entity: entity.to_owned(), outcome });
     }
 
+    pub(super) fn records(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// What was appended behind so many was taken back.
+    pub(super) fn keep_only(&mut self, records: usize) {
+        self.entries.truncate(records);
+    }
+
     /// With the last record of a tenant, whose chain is then kept for so long.
     pub(super) fn end(&mut self, audit: &AuditRecord, retention_seconds: Option<i64>) {
         self.end = Some((audit.clone(), retention_seconds));

@@ -34,7 +34,6 @@ pub(super) async fn insert_token_intent(
     intent: &StoredTokenIntent,
     written: &Beside,
 ) -> Result<(), StoreError> {
-    transaction.check_tenant()?;
     let StoredTokenIntent { record, cvc } = intent;
     let code = cvc.as_ref();
     transaction

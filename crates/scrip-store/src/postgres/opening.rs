@@ -10,18 +10,13 @@ use scrip_core::{
 };
 use tokio_postgres::IsolationLevel;
 
-use crate::{
-    claims::Claims,
-    postgres::{
-        Health, Migrated, PostgresSettings, PostgresStore,
-        access::AccessLog,
-        health,
-        listen::Changes,
-        migrate, roles,
-        scope::Scope,
-        statement::{fault, unavailable},
-        trail,
-    },
+use crate::postgres::{
+    Health, Migrated, PostgresSettings, PostgresStore, health,
+    listen::Changes,
+    migrate, roles,
+    scope::Scope,
+    statement::{fault, unavailable},
+    trail,
 };
 
 impl PostgresStore {
@@ -63,7 +58,8 @@ impl PostgresStore {
             None => return Err(unavailable("there is no vault in this database; run: scrip init")),
         }
         held.release();
-        Ok(Self { pool, access: AccessLog::default(), claims: Claims::default(), changes })
+        let (access, writes, claims) = Default::default();
+        Ok(Self { pool, access, writes, claims, changes })
     }
 
     /// What the operator should know of the server.

@@ -59,6 +59,12 @@ impl Statements for Held {
 }
 
 impl Held {
+    /// Statements without anything to fill in.
+    pub(super) async fn batch(&self, sql: &str) -> Result<(), StoreError> {
+        let done = self.client()?.batch_execute(sql);
+        self.in_time(done).await?.map_err(fault)
+    }
+
     pub(super) async fn execute(
         &self,
         sql: &str,
@@ -81,7 +87,7 @@ impl Statements for deadpool_postgres::Transaction<'_> {
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
         let statement = self.prepare_cached(sql).await.map_err(fault)?;
-        tokio_postgres::Transaction::query(self, &statement, parameters).await.map_err(fault)
+        (**self).query(&statement, parameters).await.map_err(fault)
     }
 }
 
@@ -171,8 +177,7 @@ impl Instant {
     /// What it gave. Where the engine did not give it, there is nothing to end.
     pub(super) async fn end<T>(mut self, given: Result<T, StoreError>) -> Result<T, StoreError> {
         if let Ok(_) | Err(StoreError::Corrupt(_)) = given {
-            let ended = self.held.client()?.batch_execute("COMMIT");
-            self.held.in_time(ended).await?.map_err(fault)?;
+            self.held.batch("COMMIT").await?;
             self.held.release();
         }
         given

@@ -1,7 +1,7 @@
 //! What there is in the database, for the operator.
 
 use scrip_core::{
-    measure::{ReaderMeasures, StoreMeasures},
+    measure::ReaderMeasures,
     store::{StoreError, StoreStatus},
 };
 
@@ -89,13 +89,12 @@ pub(super) async fn check_ready(client: &impl Statements) -> Result<(), StoreErr
 }
 
 /// Connections are counted as those of readers, for every one of them may read.
-pub(super) fn measures(pool: &Pool) -> StoreMeasures {
+pub(super) fn connections(pool: &Pool) -> ReaderMeasures {
     let status = pool.status();
     let number = |it: usize| u64::try_from(it).unwrap_or(u64::MAX);
-    let readers = ReaderMeasures {
+    ReaderMeasures {
         busy: number(status.size.saturating_sub(status.available)),
         idle: number(status.available),
         opened: number(status.size),
-    };
-    StoreMeasures { logs: Vec::new(), readers }
+    }
 }

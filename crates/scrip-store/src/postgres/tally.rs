@@ -13,14 +13,14 @@ use tokio_postgres::Statement;
 
 use crate::postgres::statement::fault;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Tally {
     types: HashMap<TokenType, Sum>,
     months: HashMap<Month, i64>,
 }
 
 /// Of one type.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct Sum {
     made: i64,
     gone: i64,

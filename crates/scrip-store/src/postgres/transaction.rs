@@ -20,7 +20,8 @@ use crate::postgres::{
     chain::{self, Chain},
     pool::{Held, Pool},
     scope::Scope,
-    statement::{Statements, fault},
+    set::Set,
+    statement::{Statements, fault, unavailable},
     tally::Tally,
 };
 
@@ -48,6 +49,47 @@ ON CONFLICT (tenant, log) DO UPDATE
 SET last_token = greatest(lanes.last_token + $3, excluded.last_token)
 RETURNING last_token";
 
+/// What else is to be found out on the way in, once nobody of the tenant writes any more.
+pub(super) type Asked<'a> = (&'static str, &'a [&'a (dyn ToSql + Sync)]);
+
+/// Where what follows may be taken back to.
+#[derive(Debug)]
+pub(super) struct Mark {
+    records: usize,
+    tally: Tally,
+}
+
+/// Why none was committed.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// The engine did not take the rows of a set, so nothing of it is there.
+    Undone,
+    Failed(StoreError),
+}
+
+impl From<StoreError> for Ended {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Ended {
+    pub(super) fn error(self) -> StoreError {
+        match self {
+            Self::Undone => unavailable("PostgreSQL did not take the rows"),
+            Self::Failed(error) => error,
+        }
+    }
+}
+
+/// Without a code, nobody knows how far the engine came.
+fn ended(error: tokio_postgres::Error) -> Ended {
+    match error.code() {
+        Some(_) => Ended::Undone,
+        None => Ended::Failed(fault(error)),
+    }
+}
+
 /// Why none was begun.
 enum Entering {
     /// The engine broke it off, and nothing was done.
@@ -67,17 +109,27 @@ impl Transaction {
     /// For this many new tokens at most.
     pub(super) async fn begin(
         pool: &Pool,
-        (log, tenant): (Log, TenantId),
+        of: (Log, TenantId),
         tokens: usize,
     ) -> Result<Self, StoreError> {
+        Self::begin_asking(pool, of, tokens, None).await.map(|(begun, _)| begun)
+    }
+
+    /// The same, with the rows that answer a question.
+    pub(super) async fn begin_asking(
+        pool: &Pool,
+        of: (Log, TenantId),
+        tokens: usize,
+        asked: Option<Asked<'_>>,
+    ) -> Result<(Self, Vec<Row>), StoreError> {
         let mut left = ATTEMPTS;
         loop {
             left = left.saturating_sub(1);
-            match Self::enter(pool, (log, tenant), tokens).await {
+            match Self::enter(pool, of, tokens, asked).await {
                 Err(Entering::Again) if left > 0 => (),
                 Err(Entering::Again) => return Err(StoreError::Busy),
                 Err(Entering::Failed(error)) => return Err(error),
-                Ok(transaction) => return Ok(transaction),
+                Ok(begun) => return Ok(begun),
             }
         }
     }
@@ -87,7 +139,8 @@ impl Transaction {
         pool: &Pool,
         (log, tenant): (Log, TenantId),
         tokens: usize,
-    ) -> Result<Self, Entering> {
+        asked: Option<Asked<'_>>,
+    ) -> Result<(Self, Vec<Row>), Entering> {
         let held = pool.hold().await.map_err(Entering::Failed)?;
         let client = held.client().map_err(Entering::Failed)?;
         let begin = Scope::of(tenant).begin_write();
@@ -96,22 +149,33 @@ impl Transaction {
         let entered = async {
             let enter = client.prepare_cached(ENTER).await?;
             let open = client.prepare_cached(chain::OPEN).await?;
+            let ask = match asked {
+                Some((sql, _)) => Some(client.prepare_cached(sql).await?),
+                None => None,
+            };
             // They are sent in this order, none waiting for the one before.
             tokio::try_join!(
                 biased;
                 client.batch_execute(&begin),
                 async { client.query_one(&enter, &[&tenant.0, &log_name, &tokens]).await },
                 async { client.query_one(&open, &[&tenant.0, &log_name]).await },
+                async {
+                    match ask.as_ref().zip(asked) {
+                        Some((ask, (_, parameters))) => client.query(ask, parameters).await,
+                        None => Ok(Vec::new()),
+                    }
+                },
             )
         };
         let entered = held.in_time(entered).await.map_err(Entering::Failed)?;
-        let (_, entered, opened) = entered.map_err(entering)?;
+        let (_, entered, opened, answered) = entered.map_err(entering)?;
         let unreadable = |_| Entering::Failed(StoreError::Corrupt("a lane is not one of ours"));
         let last: i64 = entered.try_get(0).map_err(unreadable)?;
         let number = last.saturating_sub(tokens);
         let chain = Chain::opened(&opened);
         let has_tenant = opened.try_get(8).map_err(unreadable)?;
-        Ok(Self { held, tenant, has_tenant, log, number, chain, tally: Tally::default() })
+        let tally = Tally::default();
+        Ok((Self { held, tenant, has_tenant, log, number, chain, tally }, answered))
     }
 
     /// For statements.
@@ -176,29 +240,69 @@ impl Transaction {
         self.chain.append(audit, entry);
     }
 
-    pub(super) async fn commit(mut self) -> Result<(), StoreError> {
-        self.chain.find_lost(&self.held, (self.log, self.tenant)).await?;
+    /// Before a piece of work that may be taken back without the others.
+    pub(super) async fn mark(&self) -> Result<Mark, StoreError> {
+        self.held.batch("SAVEPOINT work").await?;
+        Ok(Mark { records: self.chain.records(), tally: self.tally.clone() })
+    }
+
+    pub(super) async fn keep(&self, _: Mark) -> Result<(), StoreError> {
+        self.held.batch("RELEASE SAVEPOINT work").await
+    }
+
+    /// What was done since then leaves nothing.
+    pub(super) async fn take_back(&mut self, mark: Mark) -> Result<(), StoreError> {
+        self.chain.keep_only(mark.records);
+        self.tally = mark.tally;
+        let sql = "ROLLBACK TO SAVEPOINT work; RELEASE SAVEPOINT work";
+        self.held.batch(sql).await
+    }
+
+    /// The rows of a set, while there is more to come.
+    pub(super) async fn put(&self, set: &Set<'_>) -> Result<(), Ended> {
         let client = self.held.client()?;
-        let links = self.chain.links((self.log, self.tenant));
         let done = async {
+            let statements = set.prepare(client).await?;
+            set.put(client, self.tenant, statements).await.map_err(ended)
+        };
+        self.held.in_time(done).await?
+    }
+
+    pub(super) async fn commit(self) -> Result<(), StoreError> {
+        self.commit_with(&Set::default()).await.map_err(Ended::error)
+    }
+
+    /// The rows of a set, the records, the counts and the end: one round trip.
+    pub(super) async fn commit_with(mut self, set: &Set<'_>) -> Result<(), Ended> {
+        let of = (self.log, self.tenant);
+        self.chain.find_lost(&self.held, of).await?;
+        let client = self.held.client()?;
+        let links = self.chain.links(of);
+        let done = async {
+            let rows = set.prepare(client).await?;
             let records = links.prepare(client).await?;
             let counts = self.tally.prepare(client).await?;
             // Should one fail, the engine takes COMMIT for ROLLBACK.
-            tokio::try_join!(
+            Ok::<_, StoreError>(tokio::join!(
                 biased;
+                set.put(client, self.tenant, rows),
                 links.put(client, records),
                 self.tally.put(client, self.tenant, counts),
-                async { client.batch_execute("COMMIT").await.map_err(fault) },
-            )
+                client.batch_execute("COMMIT"),
+            ))
         };
-        self.held.in_time(done).await??;
-        self.held.release();
-        Ok(())
+        let (put, linked, counted, committed) = self.held.in_time(done).await??;
+        // Either way the transaction is over, and others may have the connection.
+        if committed.is_ok() {
+            self.held.release();
+        }
+        put.map_err(ended)?;
+        linked.and(counted)?;
+        committed.map_err(|error| Ended::Failed(fault(error)))
     }
 
     pub(super) async fn roll_back(mut self) -> Result<(), StoreError> {
-        let undone = self.held.client()?.batch_execute("ROLLBACK");
-        self.held.in_time(undone).await?.map_err(fault)?;
+        self.held.batch("ROLLBACK").await?;
         self.held.release();
         Ok(())
     }

@@ -96,7 +96,7 @@ async fn member(
 }
 
 /// Everything that can have a value has one, and every party has other values.
-async fn party(world: &World, name: &str) -> Party {
+pub(crate) async fn party(world: &World, name: &str) -> Party {
     let settings = Settings { deduplicate_tokens: true, ..Settings::default() };
     let tenant = world.tenant(settings).await;
     let operator = Mandate::of_operator(Arc::clone(&tenant));

@@ -56,7 +56,7 @@ async fn insert_all(
 }
 
 /// Numbers without gaps, each linked to the one before: as `scrip audit verify` asks.
-async fn check_chain(desk: &Desk, log: Log) {
+pub(crate) async fn check_chain(desk: &Desk, log: Log) {
     let tenant = desk.caller.tenant().id;
     let records = desk.store().list_records((log, tenant), 0, 100_000).await.unwrap();
     let numbers: Vec<_> = records.iter().map(|it| it.n).collect();

@@ -18,26 +18,31 @@ use crate::{
 
 /// Two sessions, and a file that somebody has open.
 async fn opened() -> (Play, Connection, [SessionId; 2]) {
-    let mut play = Play::open(Engine::Sqlite).await;
-    play.play_all(&[Step::Create(Kind::Page, Trip::Go), Step::Create(Kind::Page, Trip::Go)]).await;
+    let (play, ids) = played(Engine::Sqlite).await;
     let outside = Connection::open(play.world.file()).unwrap();
-    let ids = [0, 1].map(|at| play.model.sessions[at].id);
     (play, outside, ids)
 }
 
-async fn get(play: &Play, id: SessionId) -> Result<SessionView, Error> {
+pub(crate) async fn played(engine: Engine) -> (Play, [SessionId; 2]) {
+    let mut play = Play::open(engine).await;
+    play.play_all(&[Step::Create(Kind::Page, Trip::Go), Step::Create(Kind::Page, Trip::Go)]).await;
+    let ids = [0, 1].map(|at| play.model.sessions[at].id);
+    (play, ids)
+}
+
+pub(crate) async fn get(play: &Play, id: SessionId) -> Result<SessionView, Error> {
     get_session(&play.vault, &play.caller, id).await
 }
 
 /// Whoever has no key finds it by the same row.
-async fn notify(play: &Play, id: SessionId) -> Result<(), Error> {
+pub(crate) async fn notify(play: &Play, id: SessionId) -> Result<(), Error> {
     let server_trans_id = TransId::parse(&id.to_string()).unwrap();
     let data = MethodData { server_trans_id, notification_url: None }.write();
     notify_method(&play.world.vault, &play.directory, &origin(), (id, &data)).await
 }
 
 #[track_caller]
-fn noticed<T: std::fmt::Debug>(outcome: &Result<T, Error>, what: &str) {
+pub(crate) fn noticed<T: std::fmt::Debug>(outcome: &Result<T, Error>, what: &str) {
     assert!(matches!(outcome, Err(Error::Internal(_) | Error::NotFound)), "{what}: {outcome:?}");
 }
 

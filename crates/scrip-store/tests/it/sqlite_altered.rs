@@ -20,8 +20,8 @@ use serde_json::json;
 
 use crate::world::{Engine, START, TOKENS, World, containers, ruled};
 
-async fn vault_with_card() -> (World, Caller, TokenId) {
-    let world = World::open(Engine::Sqlite).await;
+pub(crate) async fn vault_with_card(engine: Engine) -> (World, Caller, TokenId) {
+    let world = World::open(engine).await;
     let tenant = world.tenant(Settings::default()).await;
     let caller = world.caller(&tenant, ruled(&[("/", Transform::Reveal, TOKENS)])).await;
     let data = Plain::new(json!({"number": "4242424242424242", "cvc": "123"}));
@@ -43,7 +43,7 @@ async fn vault_with_card() -> (World, Caller, TokenId) {
     (world, caller, id)
 }
 
-fn text(view: &TokenView) -> String {
+pub(crate) fn text(view: &TokenView) -> String {
     let shown = &view.detail.as_ref().unwrap().shown;
     let data = shown.data.as_ref().map(Plain::expose);
     let cvc = shown.cvc.as_ref().map(|it| it.expose());
@@ -92,7 +92,7 @@ const ALTERED: &[(&str, &str, &str)] = &[
 
 #[tokio::test]
 async fn an_altered_column_is_noticed() {
-    let (world, caller, id) = vault_with_card().await;
+    let (world, caller, id) = vault_with_card(Engine::Sqlite).await;
     let first = text(&get_token(&world.vault, &caller, &id).await.unwrap());
     assert!(first.contains("4242424242424242") && first.contains("\"123\""), "{first}");
     let outside = Connection::open(world.file()).unwrap();
@@ -112,7 +112,7 @@ async fn an_altered_column_is_noticed() {
 /// Entries are in no seal, but what they lead to is: a token is never shown as what it is not.
 #[tokio::test]
 async fn a_forged_entry_is_noticed() {
-    let (world, caller, _) = vault_with_card().await;
+    let (world, caller, _) = vault_with_card(Engine::Sqlite).await;
     let outside = Connection::open(world.file()).unwrap();
     let listed = async |filter| {
         let asked = TokensAsked { container: None, filter, start: None, size: 20 };
@@ -145,7 +145,7 @@ async fn a_forged_entry_is_noticed() {
 /// A body, a code and a whole row belong to one token and one tenant.
 #[tokio::test]
 async fn nothing_can_be_moved_to_another_row() {
-    let (world, caller, id) = vault_with_card().await;
+    let (world, caller, id) = vault_with_card(Engine::Sqlite).await;
     let other = NewToken {
         id: Some("other".to_owned()),
         source: TokenSource::Data {
