@@ -5,7 +5,6 @@
 //! every vault that it starts by another.
 
 #![expect(
-    clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stderr,

@@ -168,8 +168,7 @@ async fn run(
     let mut watched = servers.credentials();
     watched.extend(tls.iter().map(Watched::reloaded));
     watched.extend(doorkeeper.iter().map(Watched::reloaded));
-    let asked = Arc::<Servers>::clone(&servers);
-    let _held = settings.hold_folder()?;
+    let (asked, _held) = (Arc::<Servers>::clone(&servers), settings.hold_folder()?);
     let mut app = App::sealed(settings.open_vault(memory, asked).await?);
     app.threeds = Some(servers);
     app.ranges_every = settings.threeds.ranges_hours.seconds().saturating_mul(3600);

@@ -146,7 +146,7 @@ settings! {
         /// PostgreSQL 14 or later, for more than one node, such as `postgres://scrip@db.internal/scrip`;
         /// empty for the embedded engine. A host that is not this machine has to show a certificate
         /// (sslmode=verify-full, which need not be said), unless it says sslmode=disable. With a
-        /// password in it, it belongs into SCRIP_STORAGE_URL or a file that only the server reads.
+        /// password in it, it belongs into `SCRIP_STORAGE_URL` or a file that only the server reads.
         url: Option<StorageUrl> = "",
         /// Connections of this node to PostgreSQL, at most.
         connections: Within<1, 1000> = "16",
