@@ -462,7 +462,7 @@ async fn updates_are_written_with_inserts() {
     check(&desk).await;
 }
 
-/// More than go into one transaction, on two nodes, of two tenants.
+/// More than go into one transaction.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_are_written_by_few_transactions() {
     let desk = Desk::open(Engine::Postgres).await;
@@ -476,7 +476,7 @@ async fn many_are_written_by_few_transactions() {
     }
     assert!(tasks.join_all().await.into_iter().all(|it| it == new()));
     let log = desk.store().measures().logs.remove(0);
-    assert_eq!((log.log, log.batch.sum, log.waiting), ("audit", 200, 0));
+    assert_eq!((log.log, log.batch.sum, log.waiting), ("vault", 200, 0));
     assert!(log.batch.count() >= 4, "none has more than 64");
     check(&desk).await;
 }

@@ -92,7 +92,8 @@ impl Between {
 /// A node of the desk's vault with somebody in between.
 async fn node(desk: &Desk) -> (PostgresStore, Between) {
     let url = desk.world.database().url();
-    let (host, database) = url.strip_prefix("postgres://scrip@").unwrap().split_once('/').unwrap();
+    let (role, place) = url.strip_prefix("postgres://").unwrap().split_once('@').unwrap();
+    let (host, database) = place.split_once('/').unwrap();
     let socket = format!("{}/.s.PGSQL.5432", host.replace("%2F", "/"));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -104,7 +105,7 @@ async fn node(desk: &Desk) -> (PostgresStore, Between) {
             drop(tokio::spawn(seen.clone().relay(node, engine)));
         }
     }));
-    let url = format!("postgres://scrip@127.0.0.1:{port}/{database}");
+    let url = format!("postgres://{role}@127.0.0.1:{port}/{database}");
     let store = PostgresStore::open(PostgresSettings::parse(&url).unwrap()).await.unwrap();
     (store, between)
 }
