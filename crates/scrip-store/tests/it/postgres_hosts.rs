@@ -38,7 +38,7 @@ impl Silent {
 async fn a_host_that_is_silent_does_not_hide_the_next() {
     let silent = Silent::new().await;
     let database = Database::create_empty().await;
-    let url = database.url().replace("scrip@", &format!("scrip@{},", silent.address));
+    let url = database.url().replace('@', &format!("@{},", silent.address));
     assert!(url.contains(&silent.address.to_string()), "{url}");
     PostgresStore::migrate(PostgresSettings::parse(&url).unwrap()).await.unwrap();
 }
