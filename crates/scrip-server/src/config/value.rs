@@ -161,7 +161,7 @@ pub(crate) enum EpochKeysAt {
     Memory,
     File(PathBuf),
     /// Where other servers of the vault find them.
-    Redis(RedisUrl),
+    Redis(Box<RedisUrl>),
 }
 
 impl Value for EpochKeysAt {
@@ -169,7 +169,7 @@ impl Value for EpochKeysAt {
 
     fn parse(text: &str) -> Result<Self, String> {
         if text.starts_with("redis") {
-            return RedisUrl::parse(text).map(Self::Redis);
+            return RedisUrl::parse(text).map(|it| Self::Redis(Box::new(it)));
         }
         let file = text.strip_prefix("file:").map(PathBuf::from);
         match file.filter(|it| it.is_absolute() && it.file_name().is_some()) {

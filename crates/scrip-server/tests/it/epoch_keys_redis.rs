@@ -51,8 +51,11 @@ fn open(keys: &EpochKeys, sealed: &Sealed, ends_ms: i64) -> Option<Vec<u8>> {
     }
 }
 
-/// All that Redis has: names, and the fields and values of each.
-fn everything(redis: &Redis) -> Vec<(String, Vec<(String, Vec<u8>)>)> {
+/// Fields and values.
+type Hash = Vec<(String, Vec<u8>)>;
+
+/// All that Redis has, by name.
+fn everything(redis: &Redis) -> Vec<(String, Hash)> {
     let names: Vec<String> = redis.ask(&["KEYS", "*"]);
     names.into_iter().map(|it| (it.clone(), redis.ask(&["HGETALL", &it]))).collect()
 }
