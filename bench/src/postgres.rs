@@ -1,7 +1,6 @@
 //! A node on PostgreSQL beside `pgbench`, in turns, on one server and in one database.
 
 use std::{
-    fmt::Write as _,
     path::PathBuf,
     process::Command,
     sync::{Arc, atomic::AtomicU64},
@@ -211,7 +210,8 @@ pub(crate) fn report(rounds: &[Round]) -> String {
             scrip.p99_us,
             format!("{before:.0}, {after:.0}"),
         );
-        drop(writeln!(text, "{line}"));
+        text.push_str(&line);
+        text.push('\n');
     }
     text
 }
