@@ -212,8 +212,10 @@ async fn expire_sessions(app: Arc<App>) {
     }
 }
 
-/// Removes what else nobody may see any more.
+/// Removes what else nobody may see any more. Not while the vault is sealed: it may be one that is
+/// being filled.
 async fn sweep(app: Arc<App>) {
+    app.opened().await;
     let vault = &app.vault;
     let mut ticks = tokio::time::interval(SWEEP_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

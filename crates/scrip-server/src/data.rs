@@ -225,7 +225,11 @@ impl Settings {
     /// us.
     pub(crate) async fn create_store(&self) -> anyhow::Result<()> {
         if let Some(postgres) = self.storage.postgres()? {
-            return migrate(&postgres).await.map(drop);
+            // An older one is for `scrip migrate`, once its servers have stopped.
+            return match schema_version(&postgres).await? {
+                Some(_) => Ok(()),
+                None => migrate(&postgres).await.map(drop),
+            };
         }
         let store = SqliteStore::open_beside(&self.database());
         let store = store.map_err(|error| explain(error.into()));

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use scrip_core::{
     Vault,
     access::{AccessPolicy, AccessRule, Reach},
@@ -132,6 +132,12 @@ async fn keys(vault: &Vault, source: &dyn KeySource, file: &Path) -> anyhow::Res
     }
     // A start that was cut short may have left the tenant; its tokens stay reachable.
     let directory = Directory::load(&*vault.store, source, None).await.map_err(explain)?;
+    if directory.tenants().iter().any(|it| it.kind != TenantKind::Test) {
+        bail!(
+            "this vault has a tenant of production, where `scrip dev` makes no keys; is \
+             SCRIP_STORAGE_URL or the data directory meant for something else?"
+        );
+    }
     let known = directory.tenants().first().map(|it| it.id);
     let id = match known {
         Some(id) => id,

@@ -1,13 +1,15 @@
 //! `scrip init`: a data directory, a root key and an empty vault, once.
 
 use std::{
+    fs,
     io::{self, Write},
     path::Path,
 };
 
 use anyhow::{Context, bail};
 use nix::unistd::{Uid, chown};
-use scrip_core::{directory::Directory, operations::create_tenant::found_vault};
+use scrip_core::{Vault, directory::Directory, operations::create_tenant::found_vault};
+use scrip_seal::KeySource;
 
 use crate::{
     config::{Environment, Settings},
@@ -64,13 +66,29 @@ async fn found(settings: &Settings) -> anyhow::Result<Made> {
     }
     let root_key = settings.create_root_key()?;
     let source = settings.key_source()?;
-    found_vault(&vault, &*source).await.map_err(explain)?;
+    if let Err(error) = found_vault(&vault, &*source).await {
+        if root_key && is_anothers(&vault, &*source).await {
+            fs::remove_file(&file)?;
+            bail!(
+                "another `scrip init` made this vault at the same time; copy its root key to {}",
+                file.display()
+            );
+        }
+        return Err(explain(error));
+    }
     // An older vault may have another key.
     Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;
     if let Err(error) = head_file::update(&settings.head_file(), &vault).await {
         warn(&error);
     }
     Ok(Made { root_key, vault: !founded })
+}
+
+/// Whether there is a vault that a root key which was just made does not open. One of ours whose
+/// outcome we did not hear of opens.
+async fn is_anothers(vault: &Vault, source: &dyn KeySource) -> bool {
+    let found = vault.store.load_directory().await.is_ok_and(|it| it.system_keys.is_some());
+    found && Directory::load(&*vault.store, source, None).await.is_err()
 }
 
 fn say(settings: &Settings, made: Made) -> anyhow::Result<()> {

@@ -10,6 +10,8 @@ pub enum Persistence {
     Off,
     /// Snapshots, or a log of writes.
     On,
+    /// It has replicas: to bring one up to date, both may write all of it to a disk.
+    Copied,
     /// It does not let itself be asked, as those that others run mostly do not.
     Untold,
 }
@@ -20,6 +22,9 @@ pub(super) async fn ask(connection: &mut impl ConnectionLike) -> RedisResult<Per
     let role: String = cmd("INFO").arg("replication").query_async(connection).await?;
     if line(&role, "role") == Some("slave") {
         return Err(RedisError::from((ErrorKind::Client, "is a replica")));
+    }
+    if line(&role, "connected_slaves").is_some_and(|it| it != "0") {
+        return Ok(Persistence::Copied);
     }
     let save = setting(connection, "save").await?;
     let log = setting(connection, "appendonly").await?;
@@ -50,7 +55,7 @@ pub(crate) async fn setting(
 }
 
 /// Of what `INFO` says.
-pub(crate) fn line<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+fn line<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(':'))
 }
 
@@ -61,6 +66,11 @@ impl fmt::Display for Persistence {
             Self::On => {
                 "it keeps what it is given on a disk, where a key that was destroyed could be found; \
                  turn that off (save \"\" and appendonly no), or say cvc.epoch_keys_on_disk = true \
+                 if that is meant"
+            }
+            Self::Copied => {
+                "it has replicas, and to bring one up to date what it is given may be written to a \
+                 disk here and there; use one without replicas, or say cvc.epoch_keys_on_disk = true \
                  if that is meant"
             }
             Self::Untold => {

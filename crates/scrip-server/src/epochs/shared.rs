@@ -98,9 +98,10 @@ impl SharedKeys {
         let (connection, persistence) = Self::look(&self.client).await?;
         match (persistence, self.disks) {
             (Persistence::Off, _) | (_, Disks::Allowed) => Ok(connection),
-            (kept @ (Persistence::On | Persistence::Untold), Disks::Refused) => {
-                Err(Unfit::Keeps(kept))
-            }
+            (
+                kept @ (Persistence::On | Persistence::Copied | Persistence::Untold),
+                Disks::Refused,
+            ) => Err(Unfit::Keeps(kept)),
         }
     }
 

@@ -148,8 +148,9 @@ pub(crate) fn outside(file: &Path, settings: &Settings) -> anyhow::Result<PathBu
     let folder = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let cannot = || format!("the folder of {} cannot be found", file.display());
     let folder = folder.canonicalize().with_context(cannot)?;
-    let data = settings.storage.data_dir.canonicalize()?;
-    if folder.starts_with(&data) {
+    // With PostgreSQL there need not be one.
+    let data = settings.storage.data_dir.canonicalize();
+    if data.is_ok_and(|it| folder.starts_with(it)) {
         bail!("{} lies in the data directory; keep backups elsewhere", file.display());
     }
     Ok(folder)

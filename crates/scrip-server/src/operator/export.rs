@@ -50,7 +50,9 @@ pub(crate) fn run(arguments: &ExportArguments, environment: &Environment) -> any
     let (at, file) = (&arguments.at, &arguments.file);
     let settings = at.settings(environment)?;
     process::confine_command(&settings.server)?;
-    settings.folder()?;
+    if settings.storage.url.is_none() {
+        settings.folder()?;
+    }
     let name = file.display();
     let folder = outside(file, &settings)?;
     if !arguments.force && fs::symlink_metadata(file).is_ok() {

@@ -15,7 +15,8 @@ Examples:
   scrip migrate
   SCRIP_STORAGE_URL=postgres://scrip_owner@db.internal/scrip scrip migrate
 
-Any number may run at once, and beside servers: the first one does it. Back up the database before.
+Any number may run at once: the first one does it. Stop the servers of the version before: they look at
+the schema only when they start. Back up the database first.
 The embedded engine needs none of this: `scrip serve` does it, on files that nobody else has open.";
 
 /// Needs no root key: it moves no data.

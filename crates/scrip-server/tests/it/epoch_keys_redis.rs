@@ -212,7 +212,17 @@ fn a_redis_that_keeps_things_is_refused() {
         assert_eq!(start(&redis, Disks::Refused), Err(expected), "{more:?}");
         assert_eq!(start(&redis, Disks::Allowed), Ok(true), "{more:?}");
     }
-    assert_eq!(start(&Redis::start(), Disks::Refused), Ok(true));
+    let redis = Redis::start();
+    assert_eq!(start(&redis, Disks::Refused), Ok(true));
+    // To bring a replica up to date, either of the two may write to a disk.
+    let port = redis.url().trim_end_matches('/').rsplit(':').next().unwrap().to_owned();
+    let _copy = Redis::with(&["--replicaof", "127.0.0.1", &port]);
+    let is_copied = || start(&redis, Disks::Refused) == Err(Persistence::Copied);
+    assert!((0..200).any(|_| {
+        sleep(Duration::from_millis(50));
+        is_copied()
+    }));
+    assert_eq!(start(&redis, Disks::Allowed), Ok(true));
 }
 
 /// One that is turned on later is not used either, once it is connected to anew.

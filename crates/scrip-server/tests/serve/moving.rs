@@ -23,6 +23,7 @@ fn database() -> Database {
 fn on_postgres(scene: &Scene, database: &Database) -> Scene {
     let mut other = scene.elsewhere();
     other.house = other.house.set("SCRIP_STORAGE_URL", &database.url());
+    other.house = other.house.set("SCRIP_STORAGE_ONLY_NODE", "true");
     succeeds(&other.house, &["migrate"]);
     other
 }

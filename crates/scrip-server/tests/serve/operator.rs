@@ -369,3 +369,12 @@ fn a_deleted_tenant_does_not_come_back() {
     house.logged("deleted, and brought back");
     assert_eq!(status(&server, "/tokens/none", &key), 503);
 }
+
+/// Its keys stand in clear, and one of them sees everything.
+#[test]
+fn dev_makes_no_keys_in_a_vault_of_production() {
+    let house = House::founded();
+    json(&house, &["tenant", "create", "Shop", "--type", "production"]);
+    house.refused(&["dev"], "a tenant of production");
+    assert!(!house.data().join("dev-keys.json").exists());
+}

@@ -48,7 +48,9 @@ impl Address {
             None => (None, rest),
         };
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-        if place.contains('@') || place.contains('#') {
+        // An @ further behind, such as in a password among the options, makes a user of all before it.
+        let user = credentials.and_then(|it| it.split(':').next()).unwrap_or_default();
+        if place.contains('@') || place.contains('#') || user.contains(['/', '?', '&', '=']) {
             return Err(WrongAddress(
                 "is not clear: write @ in a password as %40, # as %23, : as %3A, / as %2F, ? as %3F",
             ));
@@ -182,7 +184,9 @@ mod tests {
         );
         taken("postgres://a@db/b?options=-c%20x%3D4242", Tls, "postgres://a@db/b");
         refused("postgres://a:42@42@db/b", "%40");
-        refused("postgres://a:4242", "not an address");
+        refused("postgres://a:x4242", "not an address");
+        refused("postgres://db/b?user=a&password=42@42", "%40");
+        refused("postgres://db?password=42:42@42", "%40");
         refused("4242", "begin with postgres://");
     }
 

@@ -2,7 +2,7 @@
 //! owns nothing, so it cannot change the schema, nor take away the policies that hold it.
 //!
 //! `FOR UPDATE` needs the right to change some column. Where rows are locked only to be deleted, that
-//! is the tenant, which no policy lets it change.
+//! is the tenant, which policies let only a transaction change that said it is about every one.
 
 use deadpool_postgres::Client;
 use scrip_core::store::StoreError;
@@ -54,6 +54,20 @@ const RIGHTS: [(&str, &str); 30] = [
 /// Also takes back what it had before and does not need.
 pub(super) async fn grant(client: &mut Client, role: &str) -> Result<(), StoreError> {
     let transaction = client.transaction().await.map_err(fault)?;
+    // One at a time: the engine does not let two change the rights on a table at once.
+    let sql = "SELECT version FROM schema_state WHERE one = 1 FOR UPDATE";
+    transaction.query_one(sql, &[]).await.map_err(fault)?;
+    let sql = "SELECT pg_has_role($1, tableowner, 'MEMBER') FROM pg_tables
+        WHERE schemaname = current_schema() AND tablename = 'schema_state'
+        AND EXISTS (SELECT 1 FROM pg_roles WHERE rolname = $1)";
+    let row = transaction.query_opt(sql, &[&role]).await.map_err(fault)?;
+    if row.is_some_and(|it| it.try_get(0).unwrap_or(true)) {
+        // Cascades run in the owner's name, and would fail without its rights.
+        return Err(unavailable(
+            "the role that serves is the one that owns the tables, or may become it; name another \
+             one, or leave storage.serve_role empty where one role does both",
+        ));
+    }
     // Quoted by the engine, which knows how.
     let sql = "SELECT quote_ident(rolname), quote_ident(current_schema()) FROM pg_roles
         WHERE rolname = $1";

@@ -66,9 +66,10 @@ impl PostgresSettings {
         if config.get_application_name().is_none() {
             config.application_name("scrip");
         }
-        // All of them get their turn before whoever waits gives up.
+        // All of them get their turn before whoever waits gives up, also where a name has two
+        // addresses, each of which takes as long.
         let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
-        config.connect_timeout(CONNECT_MAX / hosts);
+        config.connect_timeout(CONNECT_MAX / hosts.saturating_mul(2));
         // Of several hosts, the one that takes writes.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         config.ssl_mode(match transport {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use peers::postgres::Database;
+use peers::postgres::{Database, SERVING};
 use scrip_core::{
     audit::{
         Operation,
@@ -203,7 +203,8 @@ async fn nodes_that_start_at_once_migrate_once() {
     let refused = PostgresStore::open(settings.clone()).await;
     assert!(matches!(refused, Err(StoreError::Unavailable(_))));
     let migrate = |settings: PostgresSettings| tokio::spawn(PostgresStore::migrate(settings));
-    let all: Vec<_> = (0..8).map(|_| migrate(settings.clone())).collect();
+    let granting = settings.clone().served_by(SERVING);
+    let all: Vec<_> = (0..8).map(|_| migrate(granting.clone())).collect();
     for one in all {
         one.await.unwrap().unwrap();
     }

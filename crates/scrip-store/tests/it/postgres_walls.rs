@@ -15,8 +15,14 @@ const OURS: &str = "11111111-1111-1111-1111-111111111111";
 const THEIRS: &str = "22222222-2222-2222-2222-222222222222";
 
 /// Tables that belong to no tenant.
-const OF_NOBODY: &[&str] =
-    &["clock_state", "directory_state", "event_state", "schema_state", "system_keys"];
+const OF_NOBODY: &[&str] = &[
+    "clock_state",
+    "directory_state",
+    "event_state",
+    "import_state",
+    "schema_state",
+    "system_keys",
+];
 
 /// Goes with the test's runtime.
 async fn connect(url: &str) -> Client {
@@ -158,6 +164,7 @@ const RIGHTS: &[(&str, &str)] = &[
     ("event_state", "SELECT UPDATE"),
     ("filed", "SELECT INSERT DELETE"),
     ("heads", "SELECT INSERT UPDATE"),
+    ("import_state", "SELECT INSERT UPDATE DELETE"),
     ("intent_cvcs", "SELECT INSERT DELETE"),
     ("lanes", "SELECT INSERT UPDATE"),
     ("lasting_keys", "SELECT INSERT UPDATE"),
@@ -220,6 +227,11 @@ async fn the_role_that_serves_may_do_what_it_needs_and_no_more() {
     let settings = PostgresSettings::parse(&database.owner_url()).unwrap();
     PostgresStore::migrate(settings.clone().served_by(peers::postgres::SERVING)).await.unwrap();
     assert_eq!(rights().await, expected);
+    // Its rights are not taken from whoever owns the tables.
+    let owns = PostgresStore::migrate(settings.clone().served_by(peers::postgres::OWNER)).await;
+    assert!(owns.is_err());
+    let deletes = "DELETE FROM answer_data";
+    owner.batch_execute(deletes).await.unwrap();
     let nobody = PostgresStore::migrate(settings.served_by("x\"; DROP TABLE tokens; --")).await;
     assert!(nobody.is_err());
     assert_eq!(rights().await, expected);

@@ -9,7 +9,7 @@ use crate::{
     config::{EpochKeysAt, Settings},
     epochs::{
         check_sharing,
-        persistence::{Persistence, line, setting},
+        persistence::{Persistence, setting},
         shared::{SharedKeys, Unfit},
     },
 };
@@ -36,22 +36,16 @@ pub(super) async fn epoch_keys(settings: &Settings) -> Vec<Finding> {
     };
     let mut findings = vec![match (persistence, settings.cvc.epoch_keys_on_disk) {
         (Persistence::Off, _) => good(CHECK, "Redis answers, and keeps nothing on a disk"),
-        (kept @ (Persistence::On | Persistence::Untold), false) => bad(CHECK, kept.to_string()),
-        (Persistence::On | Persistence::Untold, true) => {
+        (kept @ (Persistence::On | Persistence::Copied | Persistence::Untold), false) => {
+            bad(CHECK, kept.to_string())
+        }
+        (Persistence::On | Persistence::Copied | Persistence::Untold, true) => {
             warning(CHECK, "they may be on a disk, where destroyed ones could be found again")
         }
     }];
-    findings.extend(replicas(&mut connection).await);
     findings.extend(eviction(&mut connection).await);
     findings.extend(drift(&mut connection).await);
     findings
-}
-
-async fn replicas(connection: &mut MultiplexedConnection) -> Option<Finding> {
-    let info: String = cmd("INFO").arg("replication").query_async(connection).await.ok()?;
-    let count = line(&info, "connected_slaves").filter(|it| *it != "0")?;
-    let says = format!("Redis has {count} replicas; see to it that they keep nothing on a disk");
-    Some(warning(CHECK, says))
 }
 
 async fn eviction(connection: &mut MultiplexedConnection) -> Option<Finding> {

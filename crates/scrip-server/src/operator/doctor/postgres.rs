@@ -42,11 +42,11 @@ fn judge(health: &Health, connections: usize) -> Vec<Finding> {
     if health.is_superuser {
         findings.push(warning(
             "role",
-            "we are a superuser, whom nothing in PostgreSQL holds back; use a role that owns this \
-             database and no more",
+            "we are a superuser, or may pass by row-level security, so that the second wall between \
+             tenants does not hold us; use a role with the rights that it needs and no more",
         ));
     } else {
-        findings.push(good("role", "we are no superuser"));
+        findings.push(good("role", "we are no superuser, and row-level security holds us"));
     }
     let most = health.connections_max.and_then(|it| usize::try_from(it).ok());
     if let Some(most) = most.filter(|it| connections >= *it) {
