@@ -70,10 +70,11 @@ pub(crate) async fn run<S: Script>(
         left: AtomicI64::new(left),
     });
     let mut running = JoinSet::new();
-    for script in scripts {
+    for (at, script) in scripts.into_iter().enumerate() {
         let stream = TcpStream::connect(load.address).await?;
         stream.set_nodelay(true)?;
-        running.spawn(drive(stream, script, (load.status, load.every), Arc::clone(&signals)));
+        let driven = drive(stream, script, (load.status, load.every), Arc::clone(&signals));
+        running.spawn(async move { driven.await.map(|it| (at, it)) });
     }
     if let Until::Time(warm_up, _) = load.until {
         sleep(warm_up).await;
@@ -98,7 +99,9 @@ pub(crate) async fn run<S: Script>(
     while let Some(one) = running.join_next().await {
         ended.push(one??);
     }
-    let (latencies, scripts): (Vec<_>, Vec<_>) = ended.into_iter().unzip();
+    // They end in any order, and are given back in the one they came in: each has its own key.
+    ended.sort_by_key(|(at, _)| *at);
+    let (latencies, scripts): (Vec<_>, Vec<_>) = ended.into_iter().map(|(_, it)| it).unzip();
     let mut figures = Figures::new((load.name, connections), latencies.concat(), 1, elapsed);
     figures.server_cpu_us = Some(figures.cpu_us(cpu.0));
     figures.load_cpu_us = Some(figures.cpu_us(cpu.1));

@@ -71,6 +71,8 @@ impl Bench {
         command.env("SCRIP_STORAGE_DATA_DIR", self.folder.join("node"));
         command.env("SCRIP_SERVER_LISTEN", "127.0.0.1:0");
         command.env("SCRIP_LIMITS_MODE", "off");
+        // Its keys of codes are in memory.
+        command.env("SCRIP_STORAGE_ONLY_NODE", "true");
         command.env("SCRIP_AUDIT_READS", reads);
         command
     }
