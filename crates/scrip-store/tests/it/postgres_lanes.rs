@@ -172,6 +172,34 @@ async fn what_is_done_alone_is_bounded() {
     assert_eq!(desk.counts().await[0], 1);
 }
 
+/// So many reads in a transaction of the access log, and so many records.
+#[tokio::test]
+async fn reads_that_are_written_together_are_bounded() {
+    let desk = Desk::open(Engine::Postgres).await;
+    let record = async |reads: usize, records: usize| {
+        let transactions = || {
+            let log = desk.store().measures().logs.remove(1);
+            (log.batch.count(), log.batch.sum)
+        };
+        let before = transactions();
+        let mut tasks = JoinSet::new();
+        for _ in 0..reads {
+            let (tenant, audit) = (desk.caller.tenant().id, desk.audit(Operation::GetToken));
+            let seen = (0..records).map(|_| Seen::new("one", "read")).collect();
+            let store = Arc::clone(&desk.world.vault.store);
+            let access = Access { tenant, audit, seen };
+            tasks.spawn(async move { store.record_access(access).await.unwrap() });
+        }
+        tasks.join_all().await;
+        let after = transactions();
+        (after.0 - before.0, after.1 - before.1)
+    };
+    // All come before anybody begins.
+    assert_eq!(record(256, 1).await, (1, 256));
+    assert_eq!(record(257, 1).await, (2, 257));
+    assert_eq!(record(2, 9000).await, (2, 2));
+}
+
 /// Rows that another node has not finished purging are still of a tenant that is deleted.
 #[tokio::test]
 async fn a_deleted_tenant_is_known_until_nothing_is_left_of_it() {
