@@ -13,6 +13,7 @@ mod gather;
 mod group;
 mod health;
 mod intents;
+mod lane;
 mod listen;
 mod listing;
 mod migrate;
@@ -68,12 +69,12 @@ use scrip_core::{
 use crate::{
     claims::Claims,
     postgres::{
-        access::{AccessLog, note_used},
+        access::AccessLog,
         group::Writes,
         listen::Changes,
         pool::Pool,
         scope::Scope,
-        statement::Single,
+        statement::{Instant, Single},
         sweep::Ending,
         transaction::Transaction,
     },
@@ -128,7 +129,7 @@ impl Store for PostgresStore {
             let tenant = inquiry.tenant().id;
             let uses = Uses::of(&batch);
             let batched = self.writes.write_tokens(&self.pool, tenant, batch).await?;
-            note_used(&self.pool, tenant, &uses.active(&batched)).await;
+            self.access.note_used(&self.pool, tenant, uses.active(&batched));
             Ok(batched)
         })
     }
@@ -241,14 +242,17 @@ impl Store for PostgresStore {
 
     fn load_directory(&self) -> StoreFuture<'_, DirectoryRecords> {
         Box::pin(async move {
-            let it = self.at_one_instant(Scope::every_tenant()).await?;
+            let it = Instant::new(&self.pool.apart(), Scope::every_tenant()).await?;
             let loaded = directory::load_directory(&it).await;
             it.end(loaded).await
         })
     }
 
     fn directory_version(&self) -> StoreFuture<'_, i64> {
-        Box::pin(async move { directory::directory_version(&self.of_no_tenant()).await })
+        Box::pin(async move {
+            let pool = self.pool.apart();
+            directory::directory_version(&Single::new(&pool, Scope::no_tenant())).await
+        })
     }
 
     fn directory_changed(&self) -> StoreFuture<'_, ()> {

@@ -15,14 +15,37 @@ use crate::postgres::{
     usage::note_active,
 };
 
+/// Of one transaction; more would only make the first wait for the last.
+const GROUP_MAX: usize = 256;
+/// A record in the engine, more or less.
+const RECORD_BYTES: usize = 256;
+
+enum Work {
+    Seen(Access),
+    /// Leaves no record.
+    Used(Vec<(Month, TokenId)>),
+}
+
 #[derive(Debug, Default)]
-pub(super) struct AccessLog(Gathering<Access, ()>);
+pub(super) struct AccessLog(Gathering<Work, ()>);
 
 impl AccessLog {
     /// Answers once it is durable.
     pub(super) async fn record(&self, pool: &Pool, access: Access) -> Result<(), StoreError> {
         let (tenant, pool) = (access.tenant, pool.clone());
-        self.0.done(tenant, (access, 0), |turn| write(turn, pool)).await
+        let bytes = access.seen.len().saturating_mul(RECORD_BYTES);
+        self.0.done(tenant, (Work::Seen(access), bytes), |turn| write(turn, pool)).await
+    }
+
+    /// After a write that used them. Nobody waits for it. Should it come to nothing, a token is
+    /// counted one use later.
+    pub(super) fn note_used(&self, pool: &Pool, tenant: TenantId, tokens: Vec<(Month, TokenId)>) {
+        if tokens.is_empty() {
+            return;
+        }
+        let pool = pool.clone();
+        let bytes = tokens.len().saturating_mul(RECORD_BYTES);
+        drop(self.0.hand(tenant, (Work::Used(tokens), bytes), |turn| write(turn, pool)));
     }
 
     pub(super) fn measures(&self) -> LogMeasures {
@@ -30,8 +53,8 @@ impl AccessLog {
     }
 }
 
-async fn write(mut turn: Turn<Access, ()>, pool: Pool) {
-    while let Some(waiting) = turn.next(usize::MAX) {
+async fn write(mut turn: Turn<Work, ()>, pool: Pool) {
+    while let Some(waiting) = turn.next(GROUP_MAX) {
         let (all, replies): (Vec<_>, Vec<_>) =
             waiting.into_iter().map(|it| (it.work, it.reply)).unzip();
         let written = write_all(&pool, turn.tenant, &all).await;
@@ -43,30 +66,22 @@ async fn write(mut turn: Turn<Access, ()>, pool: Pool) {
     }
 }
 
-async fn write_all(pool: &Pool, tenant: TenantId, all: &[Access]) -> Result<(), StoreError> {
+async fn write_all(pool: &Pool, tenant: TenantId, all: &[Work]) -> Result<(), StoreError> {
     let mut transaction = Transaction::begin(pool, (Log::Access, tenant), 0).await?;
     let mut active = Vec::new();
-    for access in all {
-        for it in &access.seen {
-            transaction.append(&access.audit, &it.entity, it.outcome);
-            active.extend(access.active(it).map(|month| (month, it.entity.as_str())));
+    for work in all {
+        match work {
+            Work::Seen(access) => {
+                for it in &access.seen {
+                    transaction.append(&access.audit, &it.entity, it.outcome);
+                    active.extend(access.active(it).map(|month| (month, it.entity.as_str())));
+                }
+            }
+            Work::Used(tokens) => {
+                active.extend(tokens.iter().map(|(month, it)| (*month, it.as_str())));
+            }
         }
     }
     note_active(&transaction, &active).await?;
     transaction.commit().await
-}
-
-/// After a write that used them. Should the process end before it comes to this, a token is counted
-/// one use later.
-pub(super) async fn note_used(pool: &Pool, tenant: TenantId, tokens: &[(Month, TokenId)]) {
-    if tokens.is_empty() {
-        return;
-    }
-    let tokens: Vec<_> = tokens.iter().map(|(month, it)| (*month, it.as_str())).collect();
-    let noted = async {
-        let transaction = Transaction::begin(pool, (Log::Access, tenant), 0).await?;
-        note_active(&transaction, &tokens).await?;
-        transaction.commit().await
-    };
-    drop(noted.await);
 }

@@ -5,6 +5,7 @@ use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use scrip_core::{
@@ -12,12 +13,15 @@ use scrip_core::{
     measure::{Counter, Histogram, LogMeasures},
     store::StoreError,
 };
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::Instant};
 
 use crate::postgres::statement::unavailable;
 
 /// Past this a tenant's next piece of work is refused at once.
 const WAITING_MAX: usize = 4096;
+/// Whoever waited for longer is refused when its turn comes: its client does not wait any more, or
+/// asks again.
+const WAIT_MAX: Duration = Duration::from_secs(5);
 /// Of what is done together, except where one piece alone has more.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -31,6 +35,7 @@ pub(super) struct Waiting<T, R> {
     pub(super) work: T,
     pub(super) bytes: usize,
     pub(super) reply: Reply<R>,
+    since: Instant,
 }
 
 /// What waits for one log, of all tenants.
@@ -96,13 +101,28 @@ impl<T: Send + 'static, R: Send + 'static> Gathering<T, R> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
+        let answer = self.hand(tenant, (work, bytes), run)?;
+        answer.await.map_err(|_| unavailable("the server is stopping"))?
+    }
+
+    /// The same, for one who does not wait for it: what became of it is told to whoever wants to
+    /// hear.
+    pub(super) fn hand<F>(
+        &self,
+        tenant: TenantId,
+        (work, bytes): (T, usize),
+        run: impl FnOnce(Turn<T, R>) -> F,
+    ) -> Result<oneshot::Receiver<Result<R, StoreError>>, StoreError>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let (reply, answer) = oneshot::channel();
-        if self.0.push(tenant, Waiting { work, bytes, reply })? {
+        if self.0.push(tenant, Waiting { work, bytes, reply, since: Instant::now() })? {
             let turn = Turn { shared: Arc::clone(&self.0), tenant, is_over: false };
             // Not by the one who asked: should that go away, the others would wait for nobody.
             drop(tokio::spawn(run(turn)));
         }
-        answer.await.map_err(|_| unavailable("the server is stopping"))?
+        Ok(answer)
     }
 
     pub(super) fn measures(&self, log: &'static str) -> LogMeasures {
@@ -129,7 +149,18 @@ pub(super) struct Turn<T, R> {
 impl<T, R> Turn<T, R> {
     /// What has waited longest, so many at most; nothing, and the turn is over, when nothing does.
     pub(super) fn next(&mut self, most: usize) -> Option<Vec<Waiting<T, R>>> {
+        self.next_at(Instant::now(), most)
+    }
+
+    fn next_at(&mut self, now: Instant, most: usize) -> Option<Vec<Waiting<T, R>>> {
         let mut tenants = self.shared.lock();
+        if let Some(queue) = tenants.get_mut(&self.tenant) {
+            while let Some(late) = queue.pop_front_if(|it| now.duration_since(it.since) > WAIT_MAX)
+            {
+                self.shared.refused.one();
+                drop(late.reply.send(Err(StoreError::Busy)));
+            }
+        }
         let (mut taken, mut bytes) = (Vec::new(), 0_usize);
         while taken.len() < most
             && let Some(queue) = tenants.get_mut(&self.tenant)
@@ -145,6 +176,13 @@ impl<T, R> Turn<T, R> {
             return None;
         }
         Some(taken)
+    }
+
+    /// What there was no room for, before all that waits.
+    pub(super) fn put_back(&self, left: Vec<Waiting<T, R>>) {
+        let mut tenants = self.shared.lock();
+        let queue = tenants.entry(self.tenant).or_default();
+        left.into_iter().rev().for_each(|it| queue.push_front(it));
     }
 
     /// One transaction that did this many, or of which nobody knows what became.
@@ -185,7 +223,7 @@ mod tests {
     const TENANT: TenantId = TenantId(Uuid::nil());
 
     fn waiting(work: usize, bytes: usize) -> Waiting<usize, ()> {
-        Waiting { work, bytes, reply: oneshot::channel().0 }
+        Waiting { work, bytes, reply: oneshot::channel().0, since: Instant::now() }
     }
 
     fn works(taken: Option<Vec<Waiting<usize, ()>>>) -> Vec<usize> {
@@ -207,6 +245,46 @@ mod tests {
         assert_eq!(works(turn.next(9)), [5]);
         assert_eq!(works(turn.next(9)), [6]);
         assert!(turn.next(9).is_none());
+    }
+
+    #[test]
+    fn what_waited_too_long_is_refused() {
+        let all = Gathering::<usize, ()>::default();
+        let began = Instant::now();
+        let after = |seconds| began + Duration::from_secs(seconds);
+        let mut answers = Vec::new();
+        for (work, seconds) in [0, 1, 2].into_iter().enumerate() {
+            let (reply, answer) = oneshot::channel();
+            let waiting = Waiting { work, bytes: 0, reply, since: after(seconds) };
+            assert!(all.0.push(TENANT, waiting).is_ok());
+            answers.push(answer);
+        }
+        let mut turn = Turn { shared: Arc::clone(&all.0), tenant: TENANT, is_over: false };
+        // Two of them are late; the third is done.
+        let mut taken = turn.next_at(after(7), 9).unwrap();
+        assert_eq!(taken.iter().map(|it| it.work).collect::<Vec<_>>(), [2]);
+        let [first, second, third] = answers.as_mut_slice() else { panic!("there are three") };
+        for late in [first, second] {
+            assert!(matches!(late.try_recv(), Ok(Err(StoreError::Busy))));
+        }
+        assert!(third.try_recv().is_err());
+        assert_eq!(all.measures("audit").refused, 2);
+        // What there was no room for keeps its time.
+        turn.put_back(taken.split_off(0));
+        assert!(turn.next_at(after(8), 9).is_none());
+        assert!(matches!(third.try_recv(), Ok(Err(StoreError::Busy))));
+    }
+
+    #[test]
+    fn what_is_put_back_comes_first() {
+        let all = Gathering::<usize, ()>::default();
+        for work in 0..4 {
+            assert!(all.0.push(TENANT, waiting(work, 0)).is_ok());
+        }
+        let mut turn = Turn { shared: Arc::clone(&all.0), tenant: TENANT, is_over: false };
+        let mut taken = turn.next(3).unwrap();
+        turn.put_back(taken.split_off(1));
+        assert_eq!(works(turn.next(9)), [1, 2, 3]);
     }
 
     #[test]

@@ -31,6 +31,9 @@ use crate::postgres::{
 
 /// As many as there are clients on a busy node; more would only make the first wait for the last.
 const GROUP_MAX: usize = 64;
+/// Writes that are done one by one in a transaction. What is left then is the next one's: a tenant
+/// is not held for longer.
+const ALONE_MAX: usize = 128;
 
 /// One write that is kept as a whole or not at all.
 pub(super) enum Work {
@@ -90,12 +93,14 @@ async fn write(mut turn: Turn<Work, Batched>, pool: Pool) {
             group.part();
             ended = group.write(&pool, turn.tenant).await;
         }
+        let left = if ended.is_ok() { std::mem::take(&mut group.alone) } else { Vec::new() };
         // Before anybody hears of it: whoever then asks finds his write counted.
-        turn.note(ended.is_ok().then_some(size));
+        turn.note(ended.is_ok().then_some(size.saturating_sub(left.len())));
         for (reply, outcome) in group.told(ended) {
             // A client that has gone away does not want to hear it; the effect stays.
             drop(reply.send(outcome));
         }
+        turn.put_back(left);
     }
 }
 
@@ -120,6 +125,7 @@ impl Group {
         self.alone.append(&mut self.plain);
     }
 
+    /// Some of those that are done alone may be left.
     async fn write(&mut self, pool: &Pool, tenant: TenantId) -> Result<(), Ended> {
         let mut it = self.enter(pool, tenant).await?;
         if let Err(error) = it.check_tenant() {
@@ -137,15 +143,20 @@ impl Group {
             (plain, alone) => {
                 let set = set(&mut it, plain);
                 it.put(&set).await?;
-                let mut outcomes = Vec::with_capacity(alone.len());
+                let (mut outcomes, mut writes) = (Vec::with_capacity(alone.len()), 0_usize);
                 for member in alone {
+                    if writes >= ALONE_MAX {
+                        break;
+                    }
+                    writes = writes.saturating_add(member.work.writes());
                     outcomes.push(write_apart(&mut it, &mut member.work).await?);
                 }
                 it.commit().await?;
                 outcomes
             }
         };
-        self.told.extend(self.alone.drain(..).map(|it| it.reply).zip(outcomes));
+        let done = self.alone.drain(..outcomes.len());
+        self.told.extend(done.map(|it| it.reply).zip(outcomes));
         self.told.extend(self.plain.drain(..).map(|it| (it.reply, Ok(it.work.written()))));
         Ok(())
     }
@@ -292,6 +303,13 @@ impl Work {
             TokenWrite::Insert(it) => Some(it),
             TokenWrite::Update(_) => None,
         })
+    }
+
+    fn writes(&self) -> usize {
+        match self {
+            Self::Tokens(writes, _) => writes.len(),
+            Self::Intent(..) => 1,
+        }
     }
 
     /// How many numbers it may need: an id that has expired is tried twice.

@@ -84,8 +84,10 @@ async fn create_state(client: &Client) -> Result<(), StoreError> {
     }
 }
 
+/// By how far the other one came: its row, its table, or the type that goes with the table.
 fn is_race(code: Option<&SqlState>) -> bool {
-    code.is_some_and(|it| *it == SqlState::UNIQUE_VIOLATION || *it == SqlState::DUPLICATE_TABLE)
+    let races = [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT];
+    code.is_some_and(|it| races.contains(it))
 }
 
 const UNREADABLE: StoreError = StoreError::Corrupt("the version of the schema is not one of ours");

@@ -312,9 +312,18 @@ const PURGE: [&str; 7] = [
     purge!("session_events", "tenant, seq"),
 ];
 
+/// Only where there is nothing left: rows that another node was about to purge are skipped above,
+/// and stay where that fails.
 const FORGET_DELETED: &str = "
 -- forget_deleted_tenants
-DELETE FROM deleted_tenants WHERE deleted_at <= $1";
+DELETE FROM deleted_tenants AS it WHERE deleted_at <= $1
+    AND NOT EXISTS (SELECT 1 FROM active_tokens WHERE tenant = it.id)
+    AND NOT EXISTS (SELECT 1 FROM active_months WHERE tenant = it.id)
+    AND NOT EXISTS (SELECT 1 FROM tokens WHERE tenant = it.id)
+    AND NOT EXISTS (SELECT 1 FROM filed WHERE tenant = it.id)
+    AND NOT EXISTS (SELECT 1 FROM token_intents WHERE tenant = it.id)
+    AND NOT EXISTS (SELECT 1 FROM sessions WHERE tenant = it.id)
+    AND NOT EXISTS (SELECT 1 FROM session_events WHERE tenant = it.id)";
 
 /// Each statement is a transaction of its own; there is nothing left that they must agree on.
 pub(super) async fn purge_tenants(

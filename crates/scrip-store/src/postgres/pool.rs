@@ -6,19 +6,35 @@ use std::time::Duration;
 use deadpool_postgres::{Object, Status};
 use scrip_core::store::StoreError;
 
-use crate::postgres::{settings::connection, statement::unavailable};
+use crate::postgres::{lane::Lanes, settings::connection, statement::unavailable};
 
 #[derive(Debug, Clone)]
 pub(super) struct Pool {
     connections: deadpool_postgres::Pool,
+    /// For what must not wait behind requests.
+    apart: deadpool_postgres::Pool,
+    lanes: Lanes,
     /// The engine's own timeouts are shorter. This one is for an engine that hangs, or is not there
     /// any more while nobody said so.
     answer_max: Duration,
 }
 
 impl Pool {
-    pub(super) fn new(connections: deadpool_postgres::Pool, answer_max: Duration) -> Self {
-        Self { connections, answer_max }
+    pub(super) fn new(
+        connections: deadpool_postgres::Pool,
+        apart: deadpool_postgres::Pool,
+        answer_max: Duration,
+    ) -> Self {
+        Self { connections, apart, lanes: Lanes::default(), answer_max }
+    }
+
+    /// The few that requests do not have.
+    pub(super) fn apart(&self) -> Self {
+        Self { connections: self.apart.clone(), ..self.clone() }
+    }
+
+    pub(super) fn lanes(&self) -> &Lanes {
+        &self.lanes
     }
 
     pub(super) fn status(&self) -> Status {

@@ -27,6 +27,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(15);
 /// How many of them have place behind each other inside the engine depends on its cores; more
 /// connections than this make a node slower, not faster.
 const CONNECTIONS: usize = 32;
+/// For looking whether rights have changed, however busy the others are.
+const CONNECTIONS_APART: usize = 2;
 
 /// Where a vault is.
 #[derive(Clone)]
@@ -134,22 +136,26 @@ impl PostgresSettings {
     }
 
     pub(super) fn pool(self) -> Result<Pool, StoreError> {
-        let answer_max = self.answer_max;
+        let (connections, apart) = (self.made(self.connections)?, self.made(CONNECTIONS_APART)?);
+        Ok(Pool::new(connections, apart, self.answer_max))
+    }
+
+    /// None is connected before somebody needs it.
+    fn made(&self, connections: usize) -> Result<deadpool_postgres::Pool, StoreError> {
         let settings = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         // Without it, one that must have TLS connects to nobody.
-        let manager = match self.tls {
-            None => Manager::from_config(self.config, NoTls, settings),
-            Some(tls) => Manager::from_config(self.config, tls, settings),
+        let manager = match self.tls.clone() {
+            None => Manager::from_config(self.config.clone(), NoTls, settings),
+            Some(tls) => Manager::from_config(self.config.clone(), tls, settings),
         };
-        let pool = deadpool_postgres::Pool::builder(manager)
-            .max_size(self.connections)
+        deadpool_postgres::Pool::builder(manager)
+            .max_size(connections)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(WAIT_MAX))
             .create_timeout(Some(CONNECT_MAX))
             .recycle_timeout(Some(CONNECT_MAX))
             .build()
-            .map_err(|_| unavailable("the pool of connections cannot be made"))?;
-        Ok(Pool::new(pool, answer_max))
+            .map_err(|_| unavailable("the pool of connections cannot be made"))
     }
 }
 

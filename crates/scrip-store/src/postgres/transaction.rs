@@ -18,6 +18,7 @@ use tokio_postgres::{Row, error::SqlState, types::ToSql};
 
 use crate::postgres::{
     chain::{self, Chain},
+    lane::LaneTurn,
     pool::{Held, Pool},
     scope::Scope,
     set::Set,
@@ -31,6 +32,8 @@ const ATTEMPTS: usize = 4;
 #[derive(Debug)]
 pub(super) struct Transaction {
     held: Held,
+    /// Goes after the connection.
+    _turn: LaneTurn,
     pub(super) tenant: TenantId,
     has_tenant: bool,
     log: Log,
@@ -82,12 +85,21 @@ impl Ended {
     }
 }
 
-/// Without a code, nobody knows how far the engine came.
 fn ended(error: tokio_postgres::Error) -> Ended {
     match error.code() {
-        Some(_) => Ended::Undone,
-        None => Ended::Failed(fault(error)),
+        Some(code) if is_undone(code) => Ended::Undone,
+        Some(_) | None => Ended::Failed(fault(error)),
     }
+}
+
+/// Only what the engine itself says of rows: COMMIT is on its way behind them, and a pooler that
+/// lost the engine meanwhile has codes of its own, by which nobody knows how far it came.
+fn is_undone(code: &SqlState) -> bool {
+    code.code().starts_with("23") || is_broken_off(code)
+}
+
+fn is_broken_off(code: &SqlState) -> bool {
+    [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code)
 }
 
 /// Why none was begun.
@@ -98,9 +110,8 @@ enum Entering {
 }
 
 fn entering(error: tokio_postgres::Error) -> Entering {
-    let again = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
     match error.code() {
-        Some(code) if again.contains(code) => Entering::Again,
+        Some(code) if is_broken_off(code) => Entering::Again,
         Some(_) | None => Entering::Failed(fault(error)),
     }
 }
@@ -141,6 +152,8 @@ impl Transaction {
         tokens: usize,
         asked: Option<Asked<'_>>,
     ) -> Result<(Self, Vec<Row>), Entering> {
+        // Before a connection: those who wait for one tenant must not have them all.
+        let turn = pool.lanes().wait((log, tenant)).await.map_err(Entering::Failed)?;
         let held = pool.hold().await.map_err(Entering::Failed)?;
         let client = held.client().map_err(Entering::Failed)?;
         let begin = Scope::of(tenant).begin_write();
@@ -175,7 +188,8 @@ impl Transaction {
         let chain = Chain::opened(&opened);
         let has_tenant = opened.try_get(8).map_err(unreadable)?;
         let tally = Tally::default();
-        Ok((Self { held, tenant, has_tenant, log, number, chain, tally }, answered))
+        let begun = Self { held, _turn: turn, tenant, has_tenant, log, number, chain, tally };
+        Ok((begun, answered))
     }
 
     /// For statements.
@@ -305,5 +319,21 @@ impl Transaction {
         self.held.batch("ROLLBACK").await?;
         self.held.release();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Otherwise a write that was committed would be done twice.
+    #[test]
+    fn only_what_the_engine_says_of_rows_is_done_again() {
+        for code in ["23505", "23503", "23502", "40001", "40P01"] {
+            assert!(is_undone(&SqlState::from_code(code)), "{code}");
+        }
+        for code in ["08P01", "08006", "57P01", "58000", "40003", "53300", "25P02", "XX000"] {
+            assert!(!is_undone(&SqlState::from_code(code)), "{code}");
+        }
     }
 }

@@ -67,6 +67,7 @@ mod policy_sessions;
 mod postgres_altered;
 mod postgres_groups;
 mod postgres_hosts;
+mod postgres_lanes;
 mod postgres_nodes;
 mod postgres_policy;
 mod postgres_silence;

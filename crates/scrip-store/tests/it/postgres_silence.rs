@@ -82,6 +82,7 @@ async fn an_engine_that_hangs_is_not_waited_for() {
     for at in 0..4 {
         let store = node(&desk).await;
         find(&desk, &*store).await.unwrap();
+        store.load_directory().await.unwrap();
         let stopped = backends(&superuser).await;
         signal("-STOP", &stopped);
         // Those that are connected are stopped; whoever connects anew is served.
