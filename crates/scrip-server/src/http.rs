@@ -26,6 +26,7 @@ pub(crate) mod token_intents;
 pub(crate) mod tokenize;
 pub(crate) mod tokens;
 pub(crate) mod trace;
+pub(crate) mod unread_body;
 mod watch;
 
 use std::{future::Future, pin::Pin, sync::Arc};

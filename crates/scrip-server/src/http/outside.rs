@@ -15,7 +15,7 @@ use crate::{
     app::App,
     http::{
         Handling, names, notifications,
-        pipeline::{check_content_type, client, discard, path_ids, read_body, room},
+        pipeline::{check_content_type, client, path_ids, read_body, room},
         problem::Problem,
         throttle,
         trace::{self, TraceId},
@@ -88,9 +88,6 @@ pub(crate) async fn run(app: &Arc<App>, row: &'static Outside, request: Request)
     let watch = Watch::begin(app, row.operation, ("POST", row.path), (&trace, &head.headers));
     let hearing = hear(app, row, (&mut head, &mut body), &trace);
     let answered = watch.over(app, hearing).await;
-    if let Err(problem) = &answered {
-        discard(&mut body, problem).await;
-    }
     let response = answered.unwrap_or_else(|problem| row.sent.refuse(&problem, &trace));
     watch.end(app, &trace, response.status().as_u16());
     response

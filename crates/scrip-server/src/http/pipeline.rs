@@ -7,7 +7,6 @@ use std::{
     net::{IpAddr, Ipv4Addr},
     panic::AssertUnwindSafe,
     sync::Arc,
-    time::Duration,
 };
 
 use axum::{
@@ -48,6 +47,7 @@ use crate::{
         problem::Problem,
         throttle,
         trace::{self, TraceId},
+        unread_body,
         watch::Watch,
     },
     metrics::{Metrics, access},
@@ -93,11 +93,11 @@ pub(crate) async fn answer<B>(
     request: hyper::Request<B>,
 ) -> Response
 where
-    B: HttpBody<Data = Bytes> + Send + 'static,
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<axum::BoxError>,
 {
     let trace = TraceId::of_headers(request.headers());
-    let mut request = request.map(Body::new);
+    let (mut request, unread) = unread_body::split(request);
     let mut response = if request.method() == Method::OPTIONS {
         cors::preflight(request.headers())
     } else {
@@ -113,6 +113,7 @@ where
             }
         }
     };
+    unread.settle(&mut response).await;
     let headers = response.headers_mut();
     cors::add(headers);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -139,17 +140,15 @@ fn without_trailing_slash(uri: &mut Uri) {
 }
 
 /// A request that comes to no route.
-pub(crate) async fn refuse(problem: &Problem, request: Request) -> Response {
-    let trace = trace::of(&request);
-    discard(&mut request.into_body(), problem).await;
-    problem.response(&trace)
+pub(crate) fn refuse(problem: &Problem, request: &Request) -> Response {
+    problem.response(&trace::of(request))
 }
 
 /// A request that comes to no route, and counts all the same.
 pub(crate) async fn run_nowhere(app: &App, problem: &Problem, request: Request) -> Response {
     match throttle::stranger(app, client(request.extensions())).await {
-        Ok(()) => refuse(problem, request).await,
-        Err(throttled) => refuse(&throttled, request).await,
+        Ok(()) => refuse(problem, &request),
+        Err(throttled) => refuse(&throttled, &request),
     }
 }
 
@@ -159,7 +158,7 @@ pub(crate) async fn run_metrics(app: &App, request: Request) -> Response {
     let counted = throttle::stranger(app, client(request.extensions())).await;
     // While nobody can count, they are asked for most: only one too many is refused.
     if let Err(throttled @ Problem::Failed(_)) = counted {
-        return refuse(&throttled, request).await;
+        return refuse(&throttled, &request);
     }
     access::answer(app, app.metrics_key.as_ref(), request.headers(), &trace)
 }
@@ -176,7 +175,7 @@ pub(crate) async fn run_keyless(
     };
     match counted {
         Ok(()) => (row.handler)(app, trace::of(&request)).await,
-        Err(throttled) => refuse(&throttled, request).await,
+        Err(throttled) => refuse(&throttled, &request),
     }
 }
 
@@ -193,9 +192,6 @@ pub(crate) async fn run(app: &Arc<App>, route: &'static Route, request: Request)
     let watch = Watch::begin(app, route.operation, named, (&trace, &head.headers));
     let handling = handle(app, route, (&mut head, &mut body), &trace);
     let answered = watch.over(app, handling).await;
-    if let Err(problem) = &answered {
-        discard(&mut body, problem).await;
-    }
     let mut response = answered.unwrap_or_else(|problem| problem.response(&trace));
     deprecation::mark(route.operation, head.uri.path(), response.headers_mut());
     watch.end(app, &trace, response.status().as_u16());
@@ -390,51 +386,6 @@ pub(crate) async fn read_body(body: &mut Body, bytes_max: usize) -> Result<Bytes
         whole.extend_from_slice(&chunk);
     }
     Ok(if whole.is_empty() { first } else { whole.into() })
-}
-
-const DISCARD_DEADLINE: Duration = Duration::from_secs(5);
-const DISCARD_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// Of whoever asks too often as little as a request usually has.
-const DISCARD_THROTTLED_BYTES_MAX: usize = 64 * 1024;
-const DISCARD_THROTTLED_DEADLINE: Duration = Duration::from_millis(500);
-
-/// Reads what is left and keeps nothing of it, up to a bound: a client that is still writing would
-/// meet a closed connection, not the answer.
-pub(super) async fn discard(body: &mut Body, problem: &Problem) {
-    if body.is_end_stream() {
-        return;
-    }
-    let (deadline, bytes_max) = match problem {
-        Problem::BodyTimeout => return,
-        Problem::Failed(Error::TooMany(_)) => {
-            (DISCARD_THROTTLED_DEADLINE, DISCARD_THROTTLED_BYTES_MAX)
-        }
-        Problem::NoRoute
-        | Problem::MethodNotAllowed
-        | Problem::Unauthorized
-        | Problem::NoBearer
-        | Problem::BadHeader(_)
-        | Problem::UnsupportedMediaType(_)
-        | Problem::Gone(_)
-        | Problem::TooLarge
-        | Problem::Malformed(_)
-        | Problem::Sealed
-        | Problem::Refused
-        | Problem::Uncounted
-        | Problem::Failed(_) => (DISCARD_DEADLINE, DISCARD_BYTES_MAX),
-    };
-    drop(timeout(deadline, read_out(body, bytes_max)).await);
-}
-
-async fn read_out(body: &mut Body, bytes_max: usize) {
-    let mut bytes = 0_usize;
-    while let Some(Ok(frame)) = body.frame().await {
-        bytes = bytes.saturating_add(frame.data_ref().map_or(0, Bytes::len));
-        if bytes > bytes_max {
-            return;
-        }
-    }
 }
 
 #[cfg(test)]

@@ -64,6 +64,7 @@ mod session_rights;
 mod session_rules;
 mod silence;
 mod simulated_clock;
+mod slow_bodies;
 mod tenant;
 mod threeds;
 mod token_intents;
