@@ -16,6 +16,7 @@ use crate::{
     quota::Quotas,
     tenant::Tenant,
     time::Timestamp,
+    work::{RunLong, WorkMeter},
 };
 
 /// What a route asks of a caller before anything else.
@@ -40,6 +41,8 @@ pub struct Origin {
 pub struct Caller {
     principal: Arc<Principal>,
     origin: Origin,
+    /// Shared by all copies: it belongs to the request.
+    work: Arc<WorkMeter>,
 }
 
 /// Proof that the caller holds a permission somewhere in its tenant: enough to look for a token,
@@ -132,7 +135,20 @@ pub struct Permit {
 impl Caller {
     #[must_use]
     pub fn new(principal: Arc<Principal>, origin: Origin) -> Self {
-        Self { principal, origin }
+        Self { principal, origin, work: Arc::default() }
+    }
+
+    /// The same caller, whose long evaluations run in this way.
+    #[must_use]
+    pub fn with_long_evaluations(mut self, run_long: RunLong) -> Self {
+        self.work = Arc::new(WorkMeter::new(run_long));
+        self
+    }
+
+    /// The budget that all expressions of the request share.
+    #[must_use]
+    pub fn work(&self) -> &WorkMeter {
+        &self.work
     }
 
     #[must_use]
@@ -180,6 +196,8 @@ impl Caller {
     /// No rule grants the permission anywhere.
     pub fn inquire(&self, permission: Permission) -> Result<Inquiry, Error> {
         self.meets(Needs::Permission(permission))?;
+        // Every write comes by here, and none may store what was not evaluated.
+        self.work.check()?;
         Ok(Inquiry { tenant: Arc::clone(self.principal.tenant()) })
     }
 

@@ -8,7 +8,7 @@ use scrip_expression::{
 use scrip_seal::KeyedHash;
 use serde_json::Value;
 
-use crate::measure::CacheMeasures;
+use crate::{measure::CacheMeasures, work::WorkMeter};
 
 /// What a tenant writes once it uses with every token. Bounded, and shared by all: a compiled
 /// expression is the same whoever wrote it.
@@ -27,9 +27,16 @@ pub fn measures() -> CacheMeasures {
 
 const RANDOM: &str = "must not make an alias: it would be another one each time";
 
+/// A byte of an expression takes about as long to parse as this many bytes to read.
+const PARSE_WORK: usize = 2;
+
 /// # Errors
 /// The text is no expression.
-pub(crate) fn compile(source: &str) -> Result<std::sync::Arc<Expression>, ExpressionError> {
+pub(crate) fn compile(
+    work: &WorkMeter,
+    source: &str,
+) -> Result<std::sync::Arc<Expression>, ExpressionError> {
+    work.charge(source.len().saturating_mul(PARSE_WORK));
     COMPILED.parse(source)
 }
 
@@ -37,8 +44,11 @@ pub(crate) fn compile(source: &str) -> Result<std::sync::Arc<Expression>, Expres
 ///
 /// # Errors
 /// The text is no expression, or makes an alias.
-pub(crate) fn compile_steady(source: &str) -> Result<std::sync::Arc<Expression>, ExpressionError> {
-    let expression = compile(source)?;
+pub(crate) fn compile_steady(
+    work: &WorkMeter,
+    source: &str,
+) -> Result<std::sync::Arc<Expression>, ExpressionError> {
+    let expression = compile(work, source)?;
     if expression.is_random() {
         return Err(ExpressionError { position: 1, problem: RANDOM });
     }
@@ -47,7 +57,8 @@ pub(crate) fn compile_steady(source: &str) -> Result<std::sync::Arc<Expression>,
 
 /// # Errors
 /// A leaf is no expression, or makes an alias.
-pub(crate) fn compile_mask(source: &Value) -> Result<Template, ExpressionError> {
+pub(crate) fn compile_mask(work: &WorkMeter, source: &Value) -> Result<Template, ExpressionError> {
+    work.charge(scrip_expression::weight(source).saturating_mul(PARSE_WORK));
     let template = Template::parse_cached(source, &COMPILED)?;
     if template.is_random() {
         return Err(ExpressionError { position: 1, problem: RANDOM });
@@ -121,9 +132,11 @@ mod tests {
 
     #[test]
     fn what_must_be_steady_makes_no_alias() {
-        assert!(compile("{{ data | alias_preserve_length: 0, 4 }}").is_ok());
-        assert!(compile_steady("{{ data | alias_preserve_length: 0, 4 }}").is_err());
-        assert!(compile_mask(&serde_json::json!(["{{ data | alias_card }}"])).is_err());
-        assert!(compile_steady("{{ data | hmac: 'sha-256', 'k' | to_base16 }}").is_ok());
+        let work = WorkMeter::default();
+        let alias = "{{ data | alias_preserve_length: 0, 4 }}";
+        assert!(compile(&work, alias).is_ok());
+        assert!(compile_steady(&work, alias).is_err());
+        assert!(compile_mask(&work, &serde_json::json!(["{{ data | alias_card }}"])).is_err());
+        assert!(compile_steady(&work, "{{ data | hmac: 'sha-256', 'k' | to_base16 }}").is_ok());
     }
 }

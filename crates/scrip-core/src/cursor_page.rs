@@ -171,13 +171,13 @@ impl Filling<'_> {
             let listing = self.vault.store.list_tokens(inquiry, list).await?;
             for (position, mut stored) in listing.tokens {
                 let Some((permit, body)) = self.sees(&stored)? else { continue };
-                if self.page.len() >= self.size || self.room.is_used_up() {
+                if self.page.len() >= self.size || self.room.is_used_up(self.caller) {
                     return Ok(self.last.take());
                 }
                 stored.settle_cvc(self.vault, permit.transform(), now).await?;
                 let audience = Audience::Caller { vault: self.vault, now };
                 let view = show(&permit, &stored, body, audience)?;
-                self.room.take(&stored, &view);
+                self.room.take(&stored);
                 self.page.push(view);
                 self.last = Some(position);
             }
@@ -202,25 +202,23 @@ impl Filling<'_> {
 /// What one page may take: a hundred large tokens, or a hundred long masks, are several pages.
 pub(crate) struct Room {
     bytes_left: usize,
-    work_left: usize,
 }
 
 const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
-const PAGE_WORK_MAX: usize = 8 * 1024 * 1024;
+/// One more mask, the most expensive that is accepted, fits into the rest of the request's budget.
+const PAGE_WORK_MAX: usize = 5 * 1024 * 1024;
 
 impl Room {
     pub(crate) fn new() -> Self {
-        Self { bytes_left: PAGE_BYTES_MAX, work_left: PAGE_WORK_MAX }
+        Self { bytes_left: PAGE_BYTES_MAX }
     }
 
-    pub(crate) fn take(&mut self, stored: &StoredToken, view: &TokenView) {
+    pub(crate) fn take(&mut self, stored: &StoredToken) {
         let bytes = stored.record.body.as_bytes().len();
-        let work = view.detail.as_ref().map_or(0, |it| it.shown.work);
         self.bytes_left = self.bytes_left.saturating_sub(bytes);
-        self.work_left = self.work_left.saturating_sub(work);
     }
 
-    pub(crate) fn is_used_up(&self) -> bool {
-        self.bytes_left == 0 || self.work_left == 0
+    pub(crate) fn is_used_up(&self, caller: &Caller) -> bool {
+        self.bytes_left == 0 || caller.work().spent() >= PAGE_WORK_MAX
     }
 }

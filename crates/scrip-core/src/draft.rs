@@ -21,6 +21,7 @@ use crate::{
     time::Timestamp,
     token::{NewToken, TokenPatch, TokenView},
     token_type::TokenType,
+    work::WorkMeter,
 };
 
 pub(crate) struct Draft {
@@ -85,12 +86,12 @@ impl Draft {
             search_indexes: new.search_indexes.take(),
             fingerprint_expression: new.fingerprint_expression.take(),
         };
-        let Evaluated { fingerprint, indexes } = evaluate(caller.tenant(), token_type, &body)?;
+        let Evaluated { fingerprint, indexes } = evaluate(caller, token_type, &body)?;
         let (id, naming) = match new.id.take() {
             None => (TokenId::random(vault.chance), Naming::Fixed),
             // Whether it holds the number, nobody is told who may not know the number.
             Some(source) if sight == Sight::Blind => (TokenId::parse(&source)?, Naming::Fixed),
-            Some(source) => named(source, token_type, &body, vault.chance)?,
+            Some(source) => named(caller.work(), source, (token_type, &body), vault.chance)?,
         };
         let record = TokenRecord {
             id,
@@ -150,7 +151,8 @@ impl Draft {
         let record = &mut self.token.record;
         if let Some(left) = draws_left.checked_sub(1) {
             *draws_left = left;
-            record.id = token_id(source, record.token_type, &self.body, vault.chance)?.into_id();
+            let (work, token_type) = (self.permit.caller().work(), record.token_type);
+            record.id = token_id(work, source, token_type, &self.body, vault.chance)?.into_id();
         } else {
             record.id = TokenId::random(vault.chance);
             self.naming = Naming::Fixed;
@@ -205,12 +207,12 @@ impl Draft {
 }
 
 fn named(
+    work: &WorkMeter,
     source: String,
-    token_type: TokenType,
-    body: &Body,
+    (token_type, body): (TokenType, &Body),
     chance: fn(&mut [u8]),
 ) -> Result<(TokenId, Naming), Error> {
-    let drawn = token_id(&source, token_type, body, chance)?;
+    let drawn = token_id(work, &source, token_type, body, chance)?;
     let naming = match drawn {
         IdSource::Given(_) | IdSource::Computed(_) => Naming::Fixed,
         IdSource::Alias(_) => Naming::Alias { source, draws_left: ALIAS_DRAWS.saturating_sub(1) },

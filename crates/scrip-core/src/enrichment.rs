@@ -66,7 +66,7 @@ mod tests {
         let (card, network_token) =
             if token_type == TokenType::NetworkToken { (None, details) } else { (details, None) };
         let transform = Transform::Redact;
-        let shown = Shown { transform, data: None, cvc: None, masked: None, work: 0 };
+        let shown = Shown { transform, data: None, cvc: None, masked: None };
         let detail = TokenDetail {
             shown,
             mask: None,

@@ -4,12 +4,13 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use scrip_expression::{Expression, Scope, is_expression};
+use scrip_expression::{Expression, ExpressionError, Outside, Scope, is_expression};
 use scrip_seal::{Fingerprint, IndexDigest};
 use serde_json::Value;
 
 use crate::{
     body::Body,
+    caller::Caller,
     card,
     compiled::{Draw, compile, compile_steady},
     error::FieldError,
@@ -17,6 +18,7 @@ use crate::{
     reveal,
     tenant::Tenant,
     token_type::TokenType,
+    work::{Attempt, WorkMeter},
 };
 
 pub(crate) const SEARCH_INDEXES_MAX: usize = 16;
@@ -29,21 +31,22 @@ pub(crate) struct Evaluated {
     pub(crate) indexes: Vec<IndexDigest>,
 }
 
+/// All of them are charged to the caller's request.
 pub(crate) fn evaluate(
-    tenant: &Tenant,
+    caller: &Caller,
     token_type: TokenType,
     body: &Body,
 ) -> Result<Evaluated, FieldError> {
-    let fingerprint = fingerprint(tenant, token_type, body)?;
-    let mut indexes = indexes(tenant, token_type, body)?;
-    indexes.extend(metadata_indexes(tenant, body)?);
+    let fingerprint = fingerprint(caller, token_type, body)?;
+    let mut indexes = indexes(caller, token_type, body)?;
+    indexes.extend(metadata_indexes(caller.tenant(), body)?);
     if body.mask.is_some() {
-        let masked = reveal::mask(token_type, body);
+        let masked = reveal::mask(caller.work(), token_type, body);
         let masked = masked.map_err(|error| FieldError::expression("mask", error))?;
         // Not by an expression, which never sees it, but written out.
         let number = card::number_of(body.data.expose()).filter(|_| token_type.is_card());
         if let (Some(masked), Some(number)) = (masked, number)
-            && shows(masked.data.expose(), number)
+            && shows(masked.expose(), number)
         {
             return Err(FieldError::new("mask", "must not contain the card number"));
         }
@@ -66,24 +69,38 @@ fn shows(value: &Value, number: &str) -> bool {
     }
 }
 
+/// One expression over one body, charged to the request.
+fn run(
+    work: &WorkMeter,
+    expression: &Expression,
+    (data, metadata): (&Value, Option<&Value>),
+    outside: &dyn Outside,
+) -> Result<Value, ExpressionError> {
+    let attempt = work.run(|work_max| {
+        let scope = Scope::new(data, metadata).with_outside(outside).within_work(work_max);
+        Attempt { result: expression.evaluate(&scope), spent: scope.spent() }
+    });
+    attempt.result
+}
+
 fn fingerprint(
-    tenant: &Tenant,
+    caller: &Caller,
     token_type: TokenType,
     body: &Body,
 ) -> Result<Option<Fingerprint>, FieldError> {
     const FIELD: &str = "fingerprint_expression";
+    let tenant = caller.tenant();
     let own = match &body.fingerprint_expression {
-        Some(source) => Some(steady(FIELD, source)?),
+        Some(source) => Some(steady(caller.work(), FIELD, source)?),
         None if tenant.settings.fingerprint_tokens => None,
         None => return Ok(None),
     };
     let expression = own.as_deref().unwrap_or_else(|| token_type.default_fingerprint());
     // Only an expression of one's own can name the metadata, so only then is it brought along.
     let metadata = own.is_some().then(|| metadata(body));
-    let draw = Draw::none();
-    let scope = Scope::new(body.data.expose(), metadata.as_ref()).with_outside(&draw);
-    let value =
-        expression.evaluate(&scope).map_err(|error| FieldError::expression(FIELD, error))?;
+    let seen = (body.data.expose(), metadata.as_ref());
+    let value = run(caller.work(), expression, seen, &Draw::none())
+        .map_err(|error| FieldError::expression(FIELD, error))?;
     let text = text(&value).ok_or_else(|| FieldError::new(FIELD, "must give a value"))?;
     Ok(Some(tenant.keys.fingerprint(token_type.as_str(), text.as_bytes())))
 }
@@ -94,7 +111,7 @@ fn metadata(body: &Body) -> Value {
 }
 
 fn indexes(
-    tenant: &Tenant,
+    caller: &Caller,
     token_type: TokenType,
     body: &Body,
 ) -> Result<Vec<IndexDigest>, FieldError> {
@@ -106,15 +123,14 @@ fn indexes(
     let draw = Draw::none();
     for (at, source) in sources.iter().enumerate() {
         let field = || format!("search_indexes[{at}]");
-        let scope = Scope::new(body.data.expose(), None).with_outside(&draw);
-        let value = steady(field(), source)?
-            .evaluate(&scope)
+        let expression = steady(caller.work(), field(), source)?;
+        let value = run(caller.work(), &expression, (body.data.expose(), None), &draw)
             .map_err(|error| FieldError::expression(field(), error))?;
         let single =
             text(&value).filter(|it| !it.is_empty() && !value.is_array() && !value.is_object());
         let rule = "must give one value that is not empty";
         let single = single.ok_or_else(|| FieldError::new(field(), rule))?;
-        let digest = tenant.keys.index(single.as_bytes());
+        let digest = caller.tenant().keys.index(single.as_bytes());
         if !digests.contains(&digest) {
             digests.push(digest);
         }
@@ -171,17 +187,18 @@ impl IdSource {
 /// same for a second one: then it tells nothing but BIN and last four. The number itself takes no
 /// part, so neither what comes out nor whether something does can be used to ask about its digits.
 pub(crate) fn token_id(
+    work: &WorkMeter,
     source: &str,
     token_type: TokenType,
     body: &Body,
     chance: fn(&mut [u8]),
 ) -> Result<IdSource, FieldError> {
     let id = if is_expression(source) {
-        let expression = parse("id", source)?;
+        let expression = parse(work, "id", source)?;
         if expression.is_random() {
-            return alias(&expression, token_type, body, chance);
+            return alias(work, &expression, (token_type, body), chance);
         }
-        IdSource::Computed(computed(&expression, token_type, body, &Draw::none())?)
+        IdSource::Computed(computed(work, &expression, (token_type, body), &Draw::none())?)
     } else {
         IdSource::Given(TokenId::parse(source)?)
     };
@@ -194,15 +211,15 @@ pub(crate) fn token_id(
 /// An alias is never the value it is drawn for, and is drawn for cards that only look like this one:
 /// by chance it is one of those, or the card itself. Then it is drawn again.
 fn alias(
+    work: &WorkMeter,
     expression: &Expression,
-    token_type: TokenType,
-    body: &Body,
+    (token_type, body): (TokenType, &Body),
     chance: fn(&mut [u8]),
 ) -> Result<IdSource, FieldError> {
     const DRAWS: usize = 16;
     let mut refused = None;
     for _ in 0..DRAWS {
-        match computed(expression, token_type, body, &Draw::new(chance)) {
+        match computed(work, expression, (token_type, body), &Draw::new(chance)) {
             Ok(id) if names_secret(&id, token_type, body) => refused = None,
             Ok(id) => return Ok(IdSource::Alias(id)),
             Err(error) => refused = Some(error),
@@ -212,16 +229,19 @@ fn alias(
 }
 
 fn computed(
+    work: &WorkMeter,
     expression: &Expression,
-    token_type: TokenType,
-    body: &Body,
+    (token_type, body): (TokenType, &Body),
     draw: &Draw,
 ) -> Result<TokenId, FieldError> {
     let over = |fill: u8| {
-        draw.begin_again();
         let data = reveal::guard(token_type, &body.data, |it| card::disguised(it, fill));
-        let value = expression.evaluate(&Scope::new(data.expose(), None).with_outside(draw));
-        value.map_err(|error| FieldError::expression("id", error))
+        let attempt = work.run(|work_max| {
+            draw.begin_again();
+            let scope = Scope::new(data.expose(), None).with_outside(draw).within_work(work_max);
+            Attempt { result: expression.evaluate(&scope), spent: scope.spent() }
+        });
+        attempt.result.map_err(|error| FieldError::expression("id", error))
     };
     let value = over(b'0')?;
     if token_type.is_card() && over(b'7')? != value {
@@ -250,15 +270,20 @@ pub(crate) fn names_secret(id: &TokenId, token_type: TokenType, body: &Body) -> 
     secret.len() >= SECRET_DIGITS_MIN && digits(id.as_str()).contains(&secret)
 }
 
-fn parse(field: impl Into<Cow<'static, str>>, source: &str) -> Result<Arc<Expression>, FieldError> {
-    compile(source).map_err(|error| FieldError::expression(field, error))
-}
-
-fn steady(
+fn parse(
+    work: &WorkMeter,
     field: impl Into<Cow<'static, str>>,
     source: &str,
 ) -> Result<Arc<Expression>, FieldError> {
-    compile_steady(source).map_err(|error| FieldError::expression(field, error))
+    compile(work, source).map_err(|error| FieldError::expression(field, error))
+}
+
+fn steady(
+    work: &WorkMeter,
+    field: impl Into<Cow<'static, str>>,
+    source: &str,
+) -> Result<Arc<Expression>, FieldError> {
+    compile_steady(work, source).map_err(|error| FieldError::expression(field, error))
 }
 
 /// What stands for a value in a digest: text is itself, anything else its compact JSON.

@@ -52,6 +52,7 @@ pub mod token;
 pub mod token_intent;
 pub mod token_type;
 pub mod usage;
+pub mod work;
 
 use std::sync::Arc;
 

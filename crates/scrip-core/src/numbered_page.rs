@@ -70,14 +70,14 @@ pub(crate) async fn find_page(
     let mut named = Vec::new();
     for ids in ids.chunks(AT_ONCE) {
         for mut stored in find(vault, caller, permission, ids, now).await? {
-            if room.is_used_up() {
+            if room.is_used_up(caller) {
                 let reason = "this page is too much to show at once; ask for a smaller size";
                 return Err(Error::Unprocessable { reason });
             }
             let permit = caller.permit(permission, &stored.record)?;
             stored.settle_cvc(vault, permit.transform(), now).await?;
             let view = reveal(&permit, &stored, Audience::Caller { vault, now })?;
-            room.take(&stored, &view);
+            room.take(&stored);
             // Whoever asks by id is shown single tokens, and not a list.
             if asked.ids.is_some() {
                 named.push(Seen::token(&stored.record, permit.transform()));

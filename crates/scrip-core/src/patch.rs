@@ -74,7 +74,7 @@ impl Change {
         if patch.expires_at.is_some() {
             check_expiry(expires_at, now)?;
         }
-        let evaluated = evaluate(tenant, before.token_type, &body)?;
+        let evaluated = evaluate(caller, before.token_type, &body)?;
         let identity_changed = evaluated.fingerprint != before.fingerprint
             || containers.set_text() != before.containers.set_text();
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use scrip_expression::{ExpressionError, Scope};
+use scrip_expression::{ExpressionError, OVER_SHARED_WORK, Scope, Template};
 use serde_json::Value;
 
 use crate::{
@@ -20,6 +20,7 @@ use crate::{
     time::Timestamp,
     token::{Shown, TokenDetail, TokenView},
     token_type::TokenType,
+    work::{Attempt, WorkMeter},
 };
 
 /// For whom a view is made.
@@ -64,7 +65,7 @@ pub(crate) fn show(
         (Audience::Caller { .. } | Audience::Memory { .. }, _) => None,
     };
     let token_type = stored.record.token_type;
-    let masked = masked(token_type, &body, permit.transform(), audience)?;
+    let masked = masked(permit, token_type, &body, audience)?;
     let mut view = outline(permit.caller(), stored);
     let card = || card::details(body.data.expose(), audience.bins(), permit.tenant().kind);
     let card = token_type.is_card().then(card).flatten();
@@ -100,18 +101,33 @@ pub(crate) fn outline(caller: &Caller, stored: &StoredToken) -> TokenView {
     }
 }
 
-/// The masked data, where somebody is going to see it.
-fn masked(
+/// The masked data for an answer. A mask that is over the request's budget shows none: one caller
+/// wrote it, and the requests of others must not fail by it.
+pub(crate) fn mask_to_show(
+    work: &WorkMeter,
     token_type: TokenType,
     body: &Body,
-    transform: Transform,
+) -> Result<Option<Plain>, Error> {
+    let masked = mask(work, token_type, body);
+    work.check()?;
+    match masked {
+        Ok(masked) => Ok(masked),
+        Err(error) if error.problem == OVER_SHARED_WORK => Ok(None),
+        Err(_) => Err(Error::Internal("a stored mask cannot be evaluated".into())),
+    }
+}
+
+/// The masked data, where it is going to be shown.
+fn masked(
+    permit: &Permit,
+    token_type: TokenType,
+    body: &Body,
     audience: Audience<'_>,
-) -> Result<Option<Masked>, Error> {
-    match (transform, audience) {
+) -> Result<Option<Plain>, Error> {
+    match (permit.transform(), audience) {
         (Transform::Redact, _) | (Transform::Reveal, Audience::Caller { .. }) => Ok(None),
         (Transform::Mask, _) | (Transform::Reveal, Audience::Memory { .. }) => {
-            mask(token_type, body)
-                .map_err(|_| Error::Internal("a stored mask cannot be evaluated".into()))
+            mask_to_show(permit.caller().work(), token_type, body)
         }
     }
 }
@@ -120,7 +136,7 @@ fn detail(
     stored: &StoredToken,
     mut body: Body,
     card: Option<CardDetails>,
-    (transform, masked, cvc): (Transform, Option<Masked>, Option<Cvc>),
+    (transform, masked, cvc): (Transform, Option<Plain>, Option<Cvc>),
 ) -> TokenDetail {
     let record = &stored.record;
     let token_type = record.token_type;
@@ -128,13 +144,12 @@ fn detail(
     let (card, network_token) =
         if token_type == TokenType::NetworkToken { (None, card) } else { (card, None) };
     let bank = (token_type == TokenType::Bank).then(|| bank::details(data)).flatten();
-    let (masked, work) = masked.map_or((None, 0), |it| (Some(it.data), it.work));
     let shown = match transform {
-        Transform::Redact => Shown { transform, data: None, cvc: None, masked: None, work },
-        Transform::Mask => Shown { transform, data: masked, cvc: None, masked: None, work },
+        Transform::Redact => Shown { transform, data: None, cvc: None, masked: None },
+        Transform::Mask => Shown { transform, data: masked, cvc: None, masked: None },
         Transform::Reveal => {
             let data = Some(std::mem::take(&mut body.data));
-            Shown { transform, data, cvc, masked, work }
+            Shown { transform, data, cvc, masked }
         }
     };
     let assumed_indexes = || {
@@ -161,31 +176,35 @@ fn detail(
     }
 }
 
-/// What a mask gave, and what it took.
-pub(crate) struct Masked {
-    pub(crate) data: Plain,
-    pub(crate) work: usize,
-}
-
 /// The data under its mask; nothing when it has none.
 ///
 /// A mask is an expression written by one caller that decides what another sees. For a card it
 /// never sees more than BIN and last four itself, so no expression can show more.
-pub(crate) fn mask(token_type: TokenType, body: &Body) -> Result<Option<Masked>, ExpressionError> {
+pub(crate) fn mask(
+    work: &WorkMeter,
+    token_type: TokenType,
+    body: &Body,
+) -> Result<Option<Plain>, ExpressionError> {
     let guarded = guard(token_type, &body.data, card::covered);
     let draw = Draw::none();
-    let scope = Scope::new(guarded.expose(), None).with_outside(&draw);
+    let evaluate = |template: &Template| {
+        let attempt = work.run(|work_max| {
+            let scope = Scope::new(guarded.expose(), None).with_outside(&draw);
+            let scope = scope.within_work(work_max);
+            Attempt { result: template.evaluate(&scope), spent: scope.spent() }
+        });
+        attempt.result
+    };
     if let Some(mask) = &body.mask {
-        let data = Plain::new(compile_mask(mask)?.evaluate(&scope)?);
-        return Ok(Some(Masked { data, work: scope.spent() }));
+        return Ok(Some(Plain::new(evaluate(&compile_mask(work, mask)?)?)));
     }
     let Some(template) = token_type.default_mask_template() else { return Ok(None) };
-    let mut masked = template.evaluate(&scope)?;
+    let mut masked = evaluate(template)?;
     if let Value::Object(object) = &mut masked {
         object.retain(|_, value| !value.is_null());
     }
     hide_if_bare(token_type, &body.data, &mut masked);
-    Ok(Some(Masked { data: Plain::new(masked), work: scope.spent() }))
+    Ok(Some(Plain::new(masked)))
 }
 
 /// The data as an expression may see it whose result others see.
@@ -230,7 +249,8 @@ mod tests {
     #[track_caller]
     fn check(token_type: TokenType, data: Value, own_mask: Option<Value>, expected: Option<Value>) {
         let body = Body { data: Plain::new(data), mask: own_mask, ..Body::default() };
-        let masked = mask(token_type, &body).unwrap().map(|it| it.data.into_exposed());
+        let masked = mask(&WorkMeter::default(), token_type, &body).unwrap();
+        let masked = masked.map(Plain::into_exposed);
         assert_eq!(masked, expected);
     }
 

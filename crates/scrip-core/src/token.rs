@@ -111,8 +111,6 @@ pub struct Shown {
     /// What a weaker caller would have seen. Only made to be remembered, for a later replay at a
     /// weaker right.
     pub masked: Option<Plain>,
-    /// What evaluating its mask took.
-    pub work: usize,
 }
 
 impl Shown {

@@ -6,22 +6,47 @@ use std::cell::Cell;
 
 use serde_json::Value;
 
-use crate::{STEPS_MAX, WORK_BYTES_MAX};
+use crate::{OVER_SHARED_WORK, STEPS_MAX, Spent, WORK_BYTES_MAX};
 
 pub(crate) type Paid = Result<(), &'static str>;
+
+/// A step takes about as long as this many bytes.
+const STEP_BYTES: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Budget {
     steps_left: Cell<usize>,
     bytes_left: Cell<usize>,
+    /// What all expressions of the request may still cost together: bytes, and steps as bytes.
+    work_left: Cell<usize>,
+    ran_out: Cell<bool>,
 }
 
 impl Budget {
     pub(crate) fn new() -> Self {
-        Self { steps_left: Cell::new(STEPS_MAX), bytes_left: Cell::new(WORK_BYTES_MAX) }
+        Self::within(usize::MAX)
+    }
+
+    pub(crate) fn within(work_max: usize) -> Self {
+        Self {
+            steps_left: Cell::new(STEPS_MAX),
+            bytes_left: Cell::new(WORK_BYTES_MAX),
+            work_left: Cell::new(work_max),
+            ran_out: Cell::new(false),
+        }
+    }
+
+    fn work(&self, work: usize) -> Paid {
+        let Some(left) = self.work_left.get().checked_sub(work) else {
+            self.ran_out.set(true);
+            return Err(OVER_SHARED_WORK);
+        };
+        self.work_left.set(left);
+        Ok(())
     }
 
     pub(crate) fn steps(&self, steps: usize) -> Paid {
+        self.work(steps.saturating_mul(STEP_BYTES))?;
         let left = self.steps_left.get().checked_sub(steps);
         self.steps_left.set(left.ok_or("this is too much to evaluate")?);
         Ok(())
@@ -29,17 +54,17 @@ impl Budget {
 
     /// Pays for bytes about to be read or made. Whoever multiplies pays first and allocates then.
     pub(crate) fn bytes(&self, bytes: usize) -> Paid {
+        self.work(bytes)?;
         let left = self.bytes_left.get().checked_sub(bytes);
         self.bytes_left.set(left.ok_or("the output is too large")?);
         Ok(())
     }
 
-    pub(crate) fn spent(&self) -> usize {
-        /// A step takes about as long as this many bytes.
-        const STEP: usize = 64;
+    pub(crate) fn spent(&self) -> Spent {
         let steps = STEPS_MAX.saturating_sub(self.steps_left.get());
         let bytes = WORK_BYTES_MAX.saturating_sub(self.bytes_left.get());
-        bytes.saturating_add(steps.saturating_mul(STEP))
+        let work = bytes.saturating_add(steps.saturating_mul(STEP_BYTES));
+        Spent { work, ran_out: self.ran_out.get() }
     }
 
     pub(crate) fn value(&self, value: &Value) -> Paid {
@@ -51,7 +76,8 @@ impl Budget {
 ///
 /// Each value takes 32 bytes in memory, but a byte or two in a body; four between them let the
 /// largest body pass and hold one evaluation under some 64 MiB.
-pub(crate) fn weight(value: &Value) -> usize {
+#[must_use]
+pub fn weight(value: &Value) -> usize {
     const EACH: usize = 4;
     let inner = match value {
         Value::Null | Value::Bool(_) => 0,

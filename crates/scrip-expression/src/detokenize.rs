@@ -137,18 +137,30 @@ impl Detokenization {
     ) -> Result<Value, LeafError> {
         let mut scope = Scope::new(&Value::Null, None);
         scope.outside = outside;
+        self.evaluate_in(resolve, &scope)
+    }
+
+    /// The same with the budget of a scope, whose data nothing sees.
+    ///
+    /// # Errors
+    /// As [`Self::evaluate`].
+    pub fn evaluate_in<'v>(
+        &'v self,
+        resolve: &dyn Fn(&Reference) -> Option<&'v Value>,
+        scope: &Scope<'_>,
+    ) -> Result<Value, LeafError> {
         let values: Vec<_> = self.references.iter().map(resolve).collect();
-        let evaluation = Evaluation { scope: &scope, values: &values };
+        let evaluation = Evaluation { scope, values: &values };
         evaluation.form(&self.form).map_err(LeafError::outermost_first)
     }
 }
 
-struct Evaluation<'e> {
-    scope: &'e Scope<'e>,
+struct Evaluation<'e, 's> {
+    scope: &'e Scope<'s>,
     values: &'e [Option<&'e Value>],
 }
 
-impl<'e> Evaluation<'e> {
+impl<'e> Evaluation<'e, '_> {
     fn form(&self, form: &'e Form) -> Outward<Value> {
         match form {
             Form::Literal(value) => Ok(value.clone()),

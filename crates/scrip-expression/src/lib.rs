@@ -27,10 +27,11 @@ use std::fmt;
 
 pub use crate::{
     ast::Expression,
+    budget::weight,
     cache::ExpressionCache,
     detokenize::{Detokenization, LeafError, PathStep, Reference, ReferenceKind},
     outside::{HmacAlgorithm, Outside},
-    scope::Scope,
+    scope::{Scope, Spent},
     template::Template,
 };
 
@@ -54,6 +55,10 @@ pub const STEPS_MAX: usize = 10_000;
 pub const NESTING_MAX: usize = 16;
 /// How deep JSON with expressions at its leaves may be. A request's body is bounded more tightly.
 pub const JSON_DEPTH_MAX: usize = 64;
+
+/// The problem of an evaluation that reached the bound of [`Scope::within_work`].
+pub const OVER_SHARED_WORK: &str =
+    "the expressions of this request are too much to evaluate together";
 
 /// Why an expression cannot be used, and where in its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -26,11 +26,26 @@ impl<'a> Scope<'a> {
     }
 }
 
+/// The charged work of an evaluation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spent {
+    /// Bytes that were read or made; a step counts as 64 bytes.
+    pub work: usize,
+    /// Whether the evaluation ended because it reached the bound of [`Scope::within_work`].
+    pub ran_out: bool,
+}
+
 impl Scope<'_> {
-    /// What was done so far, in bytes read or made; a step counts as some. For whoever evaluates
-    /// many and must come to an end.
+    /// Bounds the work further than each expression is bounded by itself: for several expressions
+    /// that share one budget.
     #[must_use]
-    pub fn spent(&self) -> usize {
+    pub fn within_work(mut self, work_max: usize) -> Self {
+        self.budget = Budget::within(work_max);
+        self
+    }
+
+    #[must_use]
+    pub fn spent(&self) -> Spent {
         self.budget.spent()
     }
 }

@@ -52,11 +52,11 @@ impl<'s> Cutter<'s> {
 
     fn cut(&mut self) -> Result<(), Misplaced> {
         let rest = self.rest();
-        let opening = match (rest.find("{{"), rest.find("{%")) {
-            (Some(output), Some(tag)) => output.min(tag),
-            (Some(at), None) | (None, Some(at)) => at,
-            (None, None) => rest.len(),
+        // One pass for both: two searches would read the rest again for each of many braces.
+        let opens = |(at, _): &(usize, &str)| {
+            matches!(rest.as_bytes().get(at.saturating_add(1)), Some(b'{' | b'%'))
         };
+        let opening = rest.match_indices('{').find(opens).map_or(rest.len(), |(at, _)| at);
         let text = self.advance(opening);
         self.text(text);
         let (opens, position) = (self.at, self.position);
@@ -110,11 +110,17 @@ impl<'s> Cutter<'s> {
                 return Err((opens, "this tag is never closed"));
             };
             self.advance(tag);
-            let stop = self.at;
-            self.advance(2);
-            let Some(length) = self.rest().find("%}") else {
+            let Some(close) = self.rest().get(2..).unwrap_or_default().find("%}") else {
                 return Err((opens, "this tag is never closed"));
             };
+            // Of several openings before one closing only the last can be the end tag. The others are
+            // passed over together: to read on from each would cost the square of the source.
+            let upto = self.rest().get(..close.saturating_add(2)).unwrap_or_default();
+            let last = upto.rfind("{%").unwrap_or_default();
+            self.advance(last);
+            let stop = self.at;
+            self.advance(2);
+            let length = close.saturating_sub(last);
             let (lead, name, trim_after) = dashes(self.rest().get(..length).unwrap_or_default());
             if name.trim() != end {
                 continue;

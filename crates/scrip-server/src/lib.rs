@@ -20,6 +20,7 @@ pub mod http;
 mod init;
 mod launch;
 pub mod limiter;
+mod long_evaluation;
 pub mod metrics;
 pub mod ongoing;
 pub mod openapi;

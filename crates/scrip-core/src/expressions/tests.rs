@@ -53,8 +53,9 @@ fn a_mask_learns_nothing_digit_by_digit() {
     for script in scripts() {
         for mask in [json!(script), json!({"a": [script]})] {
             let seen = [ONE, TWO].map(|number| {
-                let masked = reveal::mask(TokenType::Card, &body(number, Some(mask.clone())));
-                masked.map(|it| it.map(|it| it.data.into_exposed()))
+                let body = body(number, Some(mask.clone()));
+                let masked = reveal::mask(&WorkMeter::default(), TokenType::Card, &body);
+                masked.map(|it| it.map(Plain::into_exposed))
             });
             let [one, two] = seen;
             assert_eq!(one, two, "{script}");
@@ -66,7 +67,13 @@ fn a_mask_learns_nothing_digit_by_digit() {
 fn an_id_learns_nothing_digit_by_digit() {
     let id = |number: &str, script: &str| {
         let source = format!("id-{script}");
-        let id = token_id(&source, TokenType::Card, &body(number, None), scrip_seal::fill_random);
+        let id = token_id(
+            &WorkMeter::default(),
+            &source,
+            TokenType::Card,
+            &body(number, None),
+            scrip_seal::fill_random,
+        );
         id.map(|it| {
             let (IdSource::Given(id) | IdSource::Computed(id) | IdSource::Alias(id)) = it;
             id
@@ -86,8 +93,14 @@ fn an_alias_looks_like_the_card_and_is_another() {
     let source = "{{ data.number | alias_card: 'true', 'true' }}";
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..50 {
-        let drawn =
-            token_id(source, TokenType::Card, &body(ONE, None), scrip_seal::fill_random).unwrap();
+        let drawn = token_id(
+            &WorkMeter::default(),
+            source,
+            TokenType::Card,
+            &body(ONE, None),
+            scrip_seal::fill_random,
+        )
+        .unwrap();
         let IdSource::Alias(id) = drawn else { panic!("it is drawn") };
         let text = id.as_str();
         assert_eq!((text.len(), &text[..8], &text[12..]), (16, "42424242", "4242"));
@@ -118,8 +131,13 @@ fn an_alias_that_came_out_badly_is_drawn_again() {
     let luhn = (0..10).map(|it| format!("{}{it}{}", &number[..6], &number[7..]));
     let number = luhn.into_iter().find(|it| card::check_number(it, 12).is_ok()).unwrap();
     for _ in 0..200 {
-        let drawn =
-            token_id(source, TokenType::Card, &body(&number, None), scrip_seal::fill_random);
+        let drawn = token_id(
+            &WorkMeter::default(),
+            source,
+            TokenType::Card,
+            &body(&number, None),
+            scrip_seal::fill_random,
+        );
         let Ok(IdSource::Alias(id)) = drawn else { panic!("it was refused") };
         assert_ne!(id.as_str(), number);
     }

@@ -38,7 +38,7 @@ pub async fn create_token_intent(
     let cvc = take_cvc(token_type, &mut data);
     // By the type's own expression, which is what a token made of it will have, too.
     let body = Body { data, search_indexes: Some(Vec::new()), ..Body::default() };
-    let fingerprint = evaluate(tenant, token_type, &body)?.fingerprint;
+    let fingerprint = evaluate(caller, token_type, &body)?.fingerprint;
     let body = IntentBody { data: body.data, authentication };
     let mut record = TokenIntentRecord {
         id: TokenIntentId(random_uuid(vault.chance)),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use scrip_expression::{Detokenization, LeafError, Reference, ReferenceKind};
+use scrip_expression::{Detokenization, LeafError, Reference, ReferenceKind, Scope};
 use serde_json::Value;
 
 use crate::{
@@ -20,11 +20,12 @@ use crate::{
     path::AttributePath,
     permission::{Permission, Transform},
     plain::Plain,
-    reveal::{Audience, mask, reveal},
+    reveal::{Audience, mask_to_show, reveal},
     store::StoredToken,
     time::Timestamp,
     token::TokenView,
     token_intent::{self, IntentBody, StoredTokenIntent, TokenIntentView, cvc_place, with_cvc},
+    work::Attempt,
 };
 
 /// What expressions see of a token.
@@ -92,7 +93,12 @@ pub async fn detokenize(
         }
         ReferenceKind::Data | ReferenceKind::Token => resolve(&seen, it),
     };
-    let value = detokenization.evaluate(&resolve, Some(&draw)).map_err(unusable)?;
+    let attempt = caller.work().run(|work_max| {
+        draw.begin_again();
+        let scope = Scope::new(&Value::Null, None).with_outside(&draw).within_work(work_max);
+        Attempt { result: detokenization.evaluate_in(&resolve, &scope), spent: scope.spent() }
+    });
+    let value = attempt.result.map_err(unusable)?;
     Ok(Plain::new(value))
 }
 
@@ -135,9 +141,7 @@ async fn intent(
         Transform::Redact => None,
         Transform::Mask => {
             let body = Body { data: opened.data.duplicate(), ..Body::default() };
-            let masked = mask(record.token_type, &body);
-            let broken = |_| Error::Internal("a type's mask cannot be evaluated".into());
-            masked.map_err(broken)?.map(|it| it.data)
+            mask_to_show(caller.work(), record.token_type, &body)?
         }
         Transform::Reveal => {
             let cvc = match &cvc {

@@ -30,7 +30,9 @@ pub async fn update_token(
     patch: TokenPatch,
     remember: Option<Remember<Written>>,
 ) -> Result<Written, Error> {
+    let charged = caller.work().spent();
     for _ in 0..ATTEMPTS_MAX {
+        caller.work().return_to(charged);
         let (now, latest) = (vault.clock.now(), vault.clock.latest());
         let inquiry = caller.inquire(Permission::TokenUpdate)?;
         let found = vault.store.find_token(inquiry, id, latest).await?;

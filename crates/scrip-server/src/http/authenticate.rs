@@ -12,7 +12,7 @@ use scrip_core::{
     rate_limit::Mark,
 };
 
-use crate::{app::App, http::problem::Problem, metrics::Unauthenticated};
+use crate::{app::App, http::problem::Problem, long_evaluation, metrics::Unauthenticated};
 
 const HEADER: &str = "bt-api-key";
 
@@ -49,7 +49,8 @@ async fn find(app: &App, headers: &HeaderMap, origin: Origin) -> Result<Authenti
         None => return Err(Problem::Unauthorized),
     };
     let (api_key, is_legacy) = (Mark::of(&digest), ApiKeyText::is_legacy(key));
-    Ok(Authenticated { caller: Caller::new(principal, origin), api_key, is_legacy })
+    let caller = Caller::new(principal, origin).with_long_evaluations(long_evaluation::run);
+    Ok(Authenticated { caller, api_key, is_legacy })
 }
 
 /// Why there is no caller, where that is the request's fault or its tenant's.

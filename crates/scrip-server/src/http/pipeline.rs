@@ -286,7 +286,7 @@ async fn let_in(
         Asked { app: Arc::clone(app), caller, needs, id, inner_id, query, accept, body, claim };
     let handling = (route.handler)(asked);
     if !claimed {
-        return handling.await;
+        return unless_rejected(&asker, handling.await);
     }
     // In a task of its own: a client that breaks off ends this future, and would end the claim
     // while its write is still on the way to a commit.
@@ -294,12 +294,27 @@ async fn let_in(
         app.metrics.panics.one();
         Err(Error::Internal("a handler panicked".into()).into())
     });
-    match handled {
+    match unless_rejected(&asker, handled) {
         // Somebody else may have been told yes to the same request, and this is what that changed.
         Err(problem) if problem.status().is_client_error() => {
             let operation = route.operation;
             let meanwhile = idempotency::meanwhile(app, &asker, operation, &head.headers).await?;
             meanwhile.ok_or(problem)
+        }
+        handled => handled,
+    }
+}
+
+/// An evaluation that did not run because too many others did is no fault of the request: 503 and
+/// not 400.
+fn unless_rejected(
+    caller: &Caller,
+    handled: Result<Response, Problem>,
+) -> Result<Response, Problem> {
+    match handled {
+        Err(problem) if problem.status().is_client_error() => {
+            caller.work().check()?;
+            Err(problem)
         }
         handled => handled,
     }

@@ -1,0 +1,160 @@
+//! Long evaluations of expressions, off the workers that serve requests.
+//!
+//! An evaluation that reaches the inline bound of its request gives its worker to the other requests
+//! and waits for one of a few slots. Half of the cores stay free for everything else.
+
+use std::{
+    sync::{Condvar, LazyLock, Mutex, PoisonError},
+    thread::available_parallelism,
+};
+
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    task::block_in_place,
+};
+
+/// Evaluations that wait for a slot. Each holds a thread, and the last one waits a few seconds.
+const WAITING_MAX: usize = 32;
+
+static SLOTS: LazyLock<Slots> = LazyLock::new(|| {
+    let cores = available_parallelism().map_or(1, usize::from);
+    Slots::new((cores / 2).max(1), WAITING_MAX)
+});
+
+/// Runs an evaluation in a slot; `false` if too many wait for one.
+pub(crate) fn run(evaluate: &mut dyn FnMut()) -> bool {
+    let on_worker = Handle::try_current()
+        .is_ok_and(|it| matches!(it.runtime_flavor(), RuntimeFlavor::MultiThread));
+    if !on_worker {
+        // The thread of a store engine: no request is served by it, and no slot is worth its wait.
+        evaluate();
+        return true;
+    }
+    SLOTS.run(evaluate)
+}
+
+struct Slots {
+    running_max: usize,
+    waiting_max: usize,
+    state: Mutex<State>,
+    freed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    running: usize,
+    waiting: usize,
+}
+
+/// Gives the slot back when the evaluation is over, also by a panic.
+struct Slot<'a>(&'a Slots);
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.running = state.running.saturating_sub(1);
+        self.0.freed.notify_one();
+    }
+}
+
+impl Slots {
+    fn new(running_max: usize, waiting_max: usize) -> Self {
+        Self { running_max, waiting_max, state: Mutex::default(), freed: Condvar::new() }
+    }
+
+    fn run(&self, evaluate: &mut dyn FnMut()) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.running >= self.running_max && state.waiting >= self.waiting_max {
+            return false;
+        }
+        state.waiting = state.waiting.saturating_add(1);
+        drop(state);
+        block_in_place(|| {
+            let _slot = self.wait();
+            evaluate();
+        });
+        true
+    }
+
+    fn wait(&self) -> Slot<'_> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while state.running >= self.running_max {
+            state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.running = state.running.saturating_add(1);
+        state.waiting = state.waiting.saturating_sub(1);
+        Slot(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering::SeqCst},
+            mpsc,
+        },
+        time::Duration,
+    };
+
+    use super::*;
+
+    const DEADLINE: Duration = Duration::from_secs(30);
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn long_evaluation_leaves_its_worker_to_other_requests() {
+        let (end, ended) = mpsc::channel::<()>();
+        let (begin, begun) = tokio::sync::oneshot::channel::<()>();
+        let long = tokio::spawn(async move {
+            let mut begin = Some(begin);
+            run(&mut || {
+                let Some(begin) = begin.take() else { return };
+                begin.send(()).unwrap();
+                ended.recv_timeout(DEADLINE).unwrap();
+            })
+        });
+        begun.await.unwrap();
+        // The only worker is free again, or this never runs.
+        tokio::spawn(async move { end.send(()).unwrap() }).await.unwrap();
+        assert!(long.await.unwrap());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn evaluations_past_the_slots_wait_and_past_the_queue_are_rejected() {
+        let slots = Arc::new(Slots::new(1, 2));
+        let (most, now) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (end, ended) = mpsc::channel::<()>();
+        let ended = Arc::new(Mutex::new(ended));
+        let spawn = || {
+            let (slots, most, now) = (Arc::clone(&slots), Arc::clone(&most), Arc::clone(&now));
+            let ended = Arc::clone(&ended);
+            tokio::spawn(async move {
+                slots.run(&mut || {
+                    most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
+                    ended.lock().unwrap().recv_timeout(DEADLINE).unwrap();
+                    now.fetch_sub(1, SeqCst);
+                })
+            })
+        };
+        let accepted: Vec<_> = (0..3).map(|_| spawn()).collect();
+        loop {
+            let (running, waiting) = {
+                let state = slots.state.lock().unwrap();
+                (state.running, state.waiting)
+            };
+            if (running, waiting) == (1, 2) {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        assert!(!spawn().await.unwrap());
+        for _ in 0..3 {
+            end.send(()).unwrap();
+        }
+        for it in accepted {
+            assert!(it.await.unwrap());
+        }
+        assert_eq!(most.load(SeqCst), 1);
+    }
+}
