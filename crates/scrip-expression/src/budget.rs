@@ -46,17 +46,19 @@ impl Budget {
     }
 
     pub(crate) fn steps(&self, steps: usize) -> Paid {
-        self.work(steps.saturating_mul(STEP_BYTES))?;
         let left = self.steps_left.get().checked_sub(steps);
-        self.steps_left.set(left.ok_or("this is too much to evaluate")?);
+        let left = left.ok_or("this is too much to evaluate")?;
+        self.work(steps.saturating_mul(STEP_BYTES))?;
+        self.steps_left.set(left);
         Ok(())
     }
 
     /// Pays for bytes about to be read or made. Whoever multiplies pays first and allocates then.
     pub(crate) fn bytes(&self, bytes: usize) -> Paid {
-        self.work(bytes)?;
         let left = self.bytes_left.get().checked_sub(bytes);
-        self.bytes_left.set(left.ok_or("the output is too large")?);
+        let left = left.ok_or("the output is too large")?;
+        self.work(bytes)?;
+        self.bytes_left.set(left);
         Ok(())
     }
 
