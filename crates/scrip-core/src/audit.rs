@@ -17,6 +17,7 @@ use scrip_seal::AuditKey;
 
 use crate::{
     caller::{Actor, Caller, Mandate, Origin},
+    id::ApiKeyId,
     permission::Transform,
     tenant::Tenant,
     time::Timestamp,
@@ -110,6 +111,10 @@ operations! {
     ListLogs "list_logs";
     ListLogEntityTypes "list_log_entity_types";
     GetTenantUsage "get_tenant_usage";
+    // In the vault's own chain of records: they concern no tenant, or all of them.
+    CreateVault "create_vault";
+    RunCommand "run_command";
+    Authenticate "authenticate";
 }
 
 /// Of what kind the entity of a record is.
@@ -169,7 +174,7 @@ impl EntityType {
 }
 
 impl Operation {
-    /// Nothing for what is about nothing of a tenant's, and is not recorded.
+    /// Nothing for what is about nothing of a tenant's, and is not recorded with a tenant.
     #[must_use]
     pub fn entity_type(self) -> Option<EntityType> {
         Some(match self {
@@ -199,7 +204,6 @@ impl Operation {
             | Self::GetTenantQuotas
             | Self::SetTenantQuotas
             | Self::GetTenantUsage
-            // Only where it is refused: a record of each page would move the pages.
             | Self::ListLogs => EntityType::Tenant,
             Self::CreateApplication
             | Self::ListApplications
@@ -223,9 +227,12 @@ impl Operation {
             | Self::NotifyChallenge
             | Self::ReceiveResult
             | Self::ExpireSession => EntityType::ThreedsSession,
-            Self::ListPermissions | Self::ListConnectionFormulas | Self::ListLogEntityTypes => {
-                return None;
-            }
+            Self::ListPermissions
+            | Self::ListConnectionFormulas
+            | Self::ListLogEntityTypes
+            | Self::CreateVault
+            | Self::RunCommand
+            | Self::Authenticate => return None,
         })
     }
 }
@@ -249,6 +256,12 @@ pub struct AuditRecord {
     pub trace: Arc<str>,
     pub address: Arc<str>,
     pub at: Timestamp,
+    /// The API key that authenticated the request.
+    pub api_key: Option<ApiKeyId>,
+    /// The operating-system user of an operator's command.
+    pub os_user: Option<Arc<str>>,
+    /// How many events an aggregated record stands for.
+    pub repeats: Option<i64>,
     /// What links it. Nobody else needs to have it: whoever has a record can link that.
     key: Arc<AuditKey>,
 }
@@ -263,6 +276,9 @@ impl AuditRecord {
             trace: Arc::clone(&origin.trace),
             address: origin.address.to_string().into(),
             at,
+            api_key: caller.api_key(),
+            os_user: None,
+            repeats: None,
             key: Arc::clone(&caller.tenant().audit_key),
         }
     }
@@ -271,7 +287,10 @@ impl AuditRecord {
     pub fn of(operation: Operation, mandate: &Mandate, at: Timestamp) -> Self {
         match mandate.caller() {
             Some(caller) => Self::new(operation, caller, at),
-            None => Self::of_operator(operation, &mandate.tenant().audit_key, at),
+            None => Self {
+                os_user: mandate.os_user().cloned(),
+                ..Self::of_operator(operation, &mandate.tenant().audit_key, at)
+            },
         }
     }
 
@@ -289,7 +308,17 @@ impl AuditRecord {
 
     fn of_nobody(actor: Actor, operation: Operation, key: &Arc<AuditKey>, at: Timestamp) -> Self {
         let address = Ipv4Addr::LOCALHOST.to_string().into();
-        Self { operation, actor, trace: "".into(), address, at, key: Arc::clone(key) }
+        Self {
+            operation,
+            actor,
+            trace: "".into(),
+            address,
+            at,
+            api_key: None,
+            os_user: None,
+            repeats: None,
+            key: Arc::clone(key),
+        }
     }
 
     /// What somebody without a key did: a browser or a directory server.
@@ -306,8 +335,23 @@ impl AuditRecord {
             trace: Arc::clone(&origin.trace),
             address: origin.address.to_string().into(),
             at,
+            api_key: None,
+            os_user: None,
+            repeats: None,
             key: Arc::clone(&tenant.audit_key),
         }
+    }
+
+    /// Requests from one address that had no valid API key, as one record.
+    #[must_use]
+    pub fn of_failed_authentication(
+        address: Arc<str>,
+        repeats: i64,
+        key: &Arc<AuditKey>,
+        at: Timestamp,
+    ) -> Self {
+        let nobody = Self::of_nobody(Actor::Outsider, Operation::Authenticate, key, at);
+        Self { address, repeats: Some(repeats), ..nobody }
     }
 
     /// What the same request does to something of another kind.

@@ -8,7 +8,7 @@ use crate::{
     application::ApplicationRecord,
     container::{Container, Containers},
     error::{Error, Refusal},
-    id::{ApplicationId, TenantId, TokenId},
+    id::{ApiKeyId, ApplicationId, TenantId, TokenId},
     listing::{Span, Spans},
     permission::{ApplicationKind, Permission, Transform},
     policy::{PolicyRecords, Signed, Stamp},
@@ -43,6 +43,7 @@ pub struct Caller {
     origin: Origin,
     /// Shared by all copies: it belongs to the request.
     work: Arc<WorkMeter>,
+    api_key: Option<ApiKeyId>,
 }
 
 /// Proof that the caller holds a permission somewhere in its tenant: enough to look for a token,
@@ -60,6 +61,8 @@ pub struct Mandate {
     /// Nobody is the operator.
     caller: Option<Caller>,
     needs: Needs,
+    /// The operating-system user of an operator's command.
+    os_user: Option<Arc<str>>,
 }
 
 /// Proof that a tenant may be deleted.
@@ -135,7 +138,7 @@ pub struct Permit {
 impl Caller {
     #[must_use]
     pub fn new(principal: Arc<Principal>, origin: Origin) -> Self {
-        Self { principal, origin, work: Arc::default() }
+        Self { principal, origin, work: Arc::default(), api_key: None }
     }
 
     /// The same caller, whose long evaluations run in this way.
@@ -149,6 +152,18 @@ impl Caller {
     #[must_use]
     pub fn work(&self) -> &WorkMeter {
         &self.work
+    }
+
+    /// The same caller, authenticated by this API key.
+    #[must_use]
+    pub fn with_api_key(self, api_key: Option<ApiKeyId>) -> Self {
+        Self { api_key, ..self }
+    }
+
+    /// The API key that authenticated the request; for an access session, none of its own.
+    #[must_use]
+    pub fn api_key(&self) -> Option<ApiKeyId> {
+        self.api_key
     }
 
     #[must_use]
@@ -206,7 +221,7 @@ impl Caller {
     pub fn mandate(&self, needs: Needs) -> Result<Mandate, Error> {
         self.meets(needs)?;
         let tenant = Arc::clone(self.principal.tenant());
-        Ok(Mandate { tenant, caller: Some(self.clone()), needs })
+        Ok(Mandate { tenant, caller: Some(self.clone()), needs, os_user: None })
     }
 
     /// # Errors
@@ -277,7 +292,18 @@ impl Mandate {
     /// The operator's: whoever has the root key may do anything here, and says so by this call.
     #[must_use]
     pub fn of_operator(tenant: Arc<Tenant>) -> Self {
-        Self { tenant, caller: None, needs: Needs::Key }
+        Self { tenant, caller: None, needs: Needs::Key, os_user: None }
+    }
+
+    /// The same mandate of an operator, exercised by this operating-system user.
+    #[must_use]
+    pub fn with_os_user(self, os_user: Option<Arc<str>>) -> Self {
+        Self { os_user, ..self }
+    }
+
+    #[must_use]
+    pub fn os_user(&self) -> Option<&Arc<str>> {
+        self.os_user.as_ref()
     }
 
     #[must_use]

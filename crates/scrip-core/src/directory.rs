@@ -9,7 +9,7 @@ use scrip_seal::{AuditKey, KeySource, Pepper, Sealed, TenantKeys, WrappedTenantK
 
 use crate::{
     error::Error,
-    id::{ApplicationId, TenantId},
+    id::{ApiKeyId, ApplicationId, TenantId},
     policy::{Alteration, PolicyRecords, PolicySeal},
     principal::Principal,
     store::Store,
@@ -64,7 +64,10 @@ struct Loaded {
 /// What a key is.
 #[derive(Debug, Clone)]
 pub enum Known {
-    Principal(Arc<Principal>),
+    Principal {
+        principal: Arc<Principal>,
+        api_key: ApiKeyId,
+    },
     /// Somebody altered the policy of its tenant, and until that is put right nobody there is
     /// believed.
     Refused,
@@ -139,8 +142,11 @@ impl Directory {
         let id = records.tenant.record.id;
         let before = before.and_then(|it| it.tenants.get(&id));
         let (wrapped, seal) = (records.tenant.record.keys.clone(), records.seal);
-        let digests: Vec<_> =
-            records.api_keys.iter().map(|it| (it.record.digest, it.record.application)).collect();
+        let digests: Vec<_> = records
+            .api_keys
+            .iter()
+            .map(|it| (it.record.digest, it.record.application, it.record.id))
+            .collect();
         let keys = match before.and_then(|it| Some((&it.wrapped, it.tenant.as_ref()?))) {
             Some((same, tenant)) if *same == wrapped => Some(Arc::clone(&tenant.keys)),
             _ => TenantKeys::unwrap(source, &id.to_string(), &wrapped).ok().map(Arc::new),
@@ -172,10 +178,12 @@ impl Directory {
                 (id, Arc::new(Principal::new(Arc::clone(tenant), id, kind, access)))
             }));
         }
-        for (digest, application) in digests {
+        for (digest, application, api_key) in digests {
             let principal = self.principals.get(&application).filter(|it| it.tenant().id == id);
             let known = match (&tenant, principal) {
-                (Some(_), Some(principal)) => Known::Principal(Arc::clone(principal)),
+                (Some(_), Some(principal)) => {
+                    Known::Principal { principal: Arc::clone(principal), api_key }
+                }
                 (_, _) => Known::Refused,
             };
             self.by_digest.insert(digest, known);

@@ -34,6 +34,12 @@ uuid_id! {
     SessionId
 }
 
+impl TenantId {
+    /// Not a tenant: the chain of records about the vault itself has this id. Ids of tenants are
+    /// random, and never this one.
+    pub const VAULT: Self = Self(Uuid::nil());
+}
+
 /// A new random (version 4) identifier.
 #[must_use]
 pub fn random_uuid(chance: fn(&mut [u8])) -> Uuid {

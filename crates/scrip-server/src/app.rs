@@ -14,6 +14,7 @@ use scrip_seal::{KeySource, Pepper};
 use tokio::sync::{Mutex, Semaphore, SetOnce};
 
 use crate::{
+    auth_failures::AuthFailures,
     clock,
     demo::Demo,
     http::client_address::TrustedProxies,
@@ -47,6 +48,8 @@ pub struct App {
     /// The directory could not be followed for too long.
     pub(crate) stale: AtomicBool,
     pub metrics: Metrics,
+    /// Requests without a valid API key that the audit trail has not recorded yet.
+    pub auth_failures: Arc<AuthFailures>,
     /// With this key, `/metrics` is among the paths of the clients too.
     pub metrics_key: Option<MetricsKey>,
     /// The shop of `scrip dev`. Nobody else has one.
@@ -89,6 +92,7 @@ impl App {
     pub fn sealed(vault: Vault) -> Self {
         Self {
             metrics: Metrics::new(vault.clock.now()),
+            auth_failures: Arc::default(),
             metrics_key: None,
             demo: OnceLock::new(),
             threeds: None,

@@ -25,6 +25,7 @@ use tokio::time::{Instant, MissedTickBehavior, sleep};
 
 use crate::{
     app::{App, Load},
+    auth_failures,
     metrics::{Label, Swept},
     threeds::keep_ranges,
 };
@@ -68,6 +69,10 @@ pub(crate) fn start(app: &Arc<App>) {
     keep_going("expire_sessions", move || expire_sessions(Arc::clone(&sweeper)));
     let limited = Arc::clone(app);
     keep_going("sweep_counters", move || sweep_counters(Arc::clone(&limited)));
+    let (failures, vault) = (Arc::clone(&app.auth_failures), app.vault.clone());
+    keep_going("record_failed_authentication", move || {
+        auth_failures::follow(Arc::clone(&failures), vault.clone())
+    });
     let sweeper = Arc::clone(app);
     keep_going("sweep", move || sweep(Arc::clone(&sweeper)));
     let pruned = Arc::clone(app);

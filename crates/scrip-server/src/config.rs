@@ -16,6 +16,7 @@ use std::{
     sync::Arc,
 };
 
+use nix::unistd::{Uid, User};
 use scrip_seal::Secret;
 
 pub(crate) use crate::config::{
@@ -42,11 +43,15 @@ pub(crate) struct Environment {
     /// Names of variables whose value is no text.
     unreadable: Vec<String>,
     root_key: Option<Arc<Secret>>,
+    /// The operating-system user who runs this process, for the audit trail.
+    os_user: Option<Arc<str>>,
 }
 
 impl Environment {
     pub(crate) fn read() -> Self {
-        let mut read = Self::default();
+        let sudo_user = std::env::var("SUDO_USER").ok();
+        let os_user = os_user(Uid::current(), sudo_user.as_deref());
+        let mut read = Self { os_user: Some(os_user.into()), ..Self::default() };
         for (name, value) in std::env::vars_os() {
             let Ok(name) = name.into_string() else { continue };
             if !name.starts_with("SCRIP_") || value.is_empty() {
@@ -86,6 +91,20 @@ impl Environment {
         };
         self.variables.keys().map(String::as_str).filter(move |it| !is_known(it))
     }
+}
+
+/// The longest name that is recorded.
+const SUDO_USER_CHARS_MAX: usize = 64;
+
+/// The user that the system knows, and the one that `sudo` says was there before. The second is
+/// only as true as the environment, so it is marked.
+fn os_user(uid: Uid, sudo_user: Option<&str>) -> String {
+    let known = User::from_uid(uid).ok().flatten().map(|it| it.name);
+    let user = known.unwrap_or_else(|| format!("uid {uid}"));
+    let Some(sudo_user) = sudo_user.filter(|it| !it.is_empty()) else { return user };
+    let printable = sudo_user.chars().filter(char::is_ascii_graphic);
+    let sudo_user: String = printable.take(SUDO_USER_CHARS_MAX).collect();
+    format!("{user} (SUDO_USER {sudo_user})")
 }
 
 /// Where a value comes from.
@@ -208,6 +227,7 @@ impl Layers<'_> {
         settings.effective = effective;
         settings.of_schemes = self.of_schemes();
         settings.root_key.clone_from(&self.environment.root_key);
+        settings.os_user.clone_from(&self.environment.os_user);
         Ok(settings)
     }
 
@@ -276,6 +296,18 @@ fn parse<T: Value>((text, place): (String, String), broken: &mut Vec<String>) ->
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+
+    #[test]
+    fn os_user_names_the_system_user_and_marks_the_word_of_sudo() {
+        let root = Uid::from_raw(0);
+        assert_eq!(os_user(root, None), "root");
+        assert_eq!(os_user(root, Some("")), "root");
+        assert_eq!(os_user(root, Some("alice")), "root (SUDO_USER alice)");
+        assert_eq!(os_user(root, Some("al\nice\u{7}")), "root (SUDO_USER alice)");
+        let long = os_user(root, Some(&"a".repeat(1000)));
+        assert_eq!(long.len(), "root (SUDO_USER )".len() + SUDO_USER_CHARS_MAX);
+        assert_eq!(os_user(Uid::from_raw(3_999_999_999), None), "uid 3999999999");
+    }
 
     #[test]
     fn numbers_may_be_written_in_groups() {

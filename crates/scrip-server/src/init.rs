@@ -66,6 +66,9 @@ async fn found(settings: &Settings) -> anyhow::Result<Made> {
     }
     let root_key = settings.create_root_key()?;
     let source = settings.key_source()?;
+    if let Some(os_user) = &settings.os_user {
+        vault.audit.set_os_user(os_user);
+    }
     if let Err(error) = found_vault(&vault, &*source).await {
         if root_key && is_anothers(&vault, &*source).await {
             fs::remove_file(&file)?;
@@ -78,6 +81,7 @@ async fn found(settings: &Settings) -> anyhow::Result<Made> {
     }
     // An older vault may have another key.
     Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;
+    vault.record_command("init", "completed").await.map_err(explain)?;
     if let Err(error) = head_file::update(&settings.head_file(), &vault).await {
         warn(&error);
     }

@@ -219,7 +219,9 @@ async fn run(
     if app.is_sealed() {
         tokio::spawn(sealed::open(Arc::clone(&app), move || settings.key_source()));
     }
+    let failures = Arc::clone(&app.auth_failures);
     serve_on(app, Listening { tcp, tls }, stop).await;
+    failures.write(&vault).await;
     if let Some(results) = results {
         results.close().await;
     }

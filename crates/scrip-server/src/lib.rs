@@ -3,6 +3,7 @@
 //! Architecture invariant: nobody depends on this crate but tests and benchmarks.
 
 pub mod app;
+pub mod auth_failures;
 mod background;
 mod bin_file;
 pub mod cli;

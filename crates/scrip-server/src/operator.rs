@@ -16,7 +16,7 @@ pub(crate) mod said;
 pub(crate) mod status;
 pub(crate) mod tenant;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{future::Future, path::PathBuf, sync::Arc};
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -63,13 +63,14 @@ impl Where {
     pub(crate) fn with_vault(
         &self,
         environment: &Environment,
+        command: &str,
         act: impl AsyncFnOnce(&Operator) -> anyhow::Result<Said>,
     ) -> anyhow::Result<()> {
         let settings = self.settings(environment)?;
         process::confine_command(&settings.server)?;
         let said = runtime()?.block_on(async {
             let operator = Operator::open(&settings).await?;
-            let said = act(&operator).await;
+            let said = operator.recorded(command, act(&operator)).await;
             // A server does it too; but there may be none.
             if let Err(error) = head_file::update(&settings.head_file(), &operator.vault).await {
                 warn(&error);
@@ -98,6 +99,40 @@ impl Where {
     }
 }
 
+/// Records a command that also works without the root key: in the vault's own chain if the key is
+/// there. That nothing was recorded although it is, is only a warning.
+pub(crate) async fn record_if_key_present(settings: &Settings, command: &str) {
+    if settings.key_source().is_err() {
+        return;
+    }
+    let recorded = async {
+        let operator = Operator::open(settings).await?;
+        operator.vault.record_command(command, "completed").await.map_err(explain)
+    };
+    if let Err(error) = recorded.await {
+        warn(&error.context("the command is not recorded in the audit trail"));
+    }
+}
+
+/// Records a step of a command that works on the files of the vault, and needs its root key only
+/// for this.
+///
+/// # Errors
+/// The root key is missing, or does not open the vault, or the record cannot be written.
+pub(crate) async fn record_command(
+    settings: &Settings,
+    command: &str,
+    outcome: &'static str,
+) -> anyhow::Result<()> {
+    let operator = Operator::open(settings).await;
+    let operator = operator.context(
+        "this command is recorded in the audit trail, which takes the root key; put it in its \
+         place, or say --without-key to go without a record",
+    )?;
+    operator.vault.record_command(command, outcome).await.map_err(explain)?;
+    head_file::update(&settings.head_file(), &operator.vault).await
+}
+
 /// What was asked for is done all the same.
 #[expect(clippy::print_stderr, reason = "beside the answer, which is on standard output")]
 pub(crate) fn warn(error: &anyhow::Error) {
@@ -114,6 +149,7 @@ pub(crate) struct Operator {
     pub(crate) vault: Vault,
     pub(crate) source: Arc<dyn KeySource>,
     pub(crate) directory: Directory,
+    os_user: Option<Arc<str>>,
 }
 
 impl Operator {
@@ -122,7 +158,34 @@ impl Operator {
         let source = settings.key_source()?;
         let directory = Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;
         vault.audit.open(directory.audit_key());
-        Ok(Self { vault, source, directory })
+        if let Some(os_user) = &settings.os_user {
+            vault.audit.set_os_user(os_user);
+        }
+        let os_user = settings.os_user.clone();
+        Ok(Self { vault, source, directory, os_user })
+    }
+
+    /// Runs a command between two records in the vault's own chain: that it started, and how it
+    /// ended. A command that cannot be recorded does not run.
+    pub(crate) async fn recorded<T>(
+        &self,
+        command: &str,
+        act: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
+        let record = async |outcome| {
+            let recorded = self.vault.record_command(command, outcome).await;
+            recorded.map_err(explain).context("the command cannot be recorded in the audit trail")
+        };
+        record("started").await?;
+        let done = act.await;
+        let ended = record(if done.is_ok() { "completed" } else { "aborted" }).await;
+        let done = done?;
+        ended.map(|()| done)
+    }
+
+    /// The operator's right to act on a tenant, in the name of the system's user.
+    pub(crate) fn mandate(&self, tenant: &Arc<Tenant>) -> Mandate {
+        Mandate::of_operator(Arc::clone(tenant)).with_os_user(self.os_user.clone())
     }
 
     /// The directory as it is after a change.
@@ -173,8 +236,4 @@ impl Operator {
         };
         self.directory.alterations().iter().map(say).collect()
     }
-}
-
-pub(crate) fn mandate(tenant: &Arc<Tenant>) -> Mandate {
-    Mandate::of_operator(Arc::clone(tenant))
 }

@@ -13,7 +13,7 @@ use scrip_seal::{AuditKey, Mac, Place};
 use crate::{
     audit::AuditRecord,
     caller::Actor,
-    id::{ApplicationId, TenantId},
+    id::{ApiKeyId, ApplicationId, TenantId},
     time::Timestamp,
 };
 
@@ -72,6 +72,12 @@ pub struct LogRow<'a> {
     /// Nothing for whoever asked no server.
     pub trace: &'a str,
     pub address: &'a str,
+    /// The API key that authenticated the request.
+    pub api_key: Option<ApiKeyId>,
+    /// The operating-system user who ran the command.
+    pub os_user: Option<&'a str>,
+    /// How many events the record stands for; absent in the record of a single one.
+    pub repeats: Option<i64>,
     pub link: Mac,
 }
 
@@ -88,6 +94,9 @@ pub struct LogRecord {
     pub outcome: String,
     pub trace: String,
     pub address: String,
+    pub api_key: Option<ApiKeyId>,
+    pub os_user: Option<String>,
+    pub repeats: Option<i64>,
     pub link: Mac,
 }
 
@@ -170,6 +179,9 @@ impl AuditRecord {
             outcome,
             trace: &self.trace,
             address: &self.address,
+            api_key: self.api_key,
+            os_user: self.os_user.as_deref(),
+            repeats: self.repeats,
             link: NO_LINK,
         };
         row.link = row.link_after(&self.key, log, tip.link);
@@ -233,7 +245,10 @@ impl LogRow<'_> {
             .text(self.entity)
             .text(self.outcome)
             .text(self.trace)
-            .text(self.address);
+            .text(self.address)
+            .optional_bytes(self.api_key.as_ref().map(|it| it.0.as_bytes().as_slice()))
+            .optional_bytes(self.os_user.map(str::as_bytes))
+            .optional_number(self.repeats);
         key.mac(&place)
     }
 
@@ -250,6 +265,9 @@ impl LogRow<'_> {
             outcome: self.outcome.to_owned(),
             trace: self.trace.to_owned(),
             address: self.address.to_owned(),
+            api_key: self.api_key,
+            os_user: self.os_user.map(str::to_owned),
+            repeats: self.repeats,
             link: self.link,
         }
     }
@@ -275,6 +293,9 @@ impl LogRecord {
             outcome: &self.outcome,
             trace: &self.trace,
             address: &self.address,
+            api_key: self.api_key,
+            os_user: self.os_user.as_deref(),
+            repeats: self.repeats,
             link: self.link,
         }
     }

@@ -34,6 +34,10 @@ pub const OUTCOMES: &[(&str, &str)] = &[
     ("challenge", "is being challenged"),
     ("decoupled_challenge", "is being challenged by its issuer"),
     ("service_failed", "was not served: somebody else failed"),
+    ("started", "was started"),
+    ("completed", "was completed"),
+    ("aborted", "ended with an error"),
+    ("unauthenticated", "was refused: no valid API key"),
 ];
 
 #[must_use]

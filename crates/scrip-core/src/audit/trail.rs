@@ -32,6 +32,8 @@ pub enum Reads {
 pub struct AuditTrail {
     key: OnceLock<Arc<AuditKey>>,
     reads: Reads,
+    /// The operating-system user of an operator's command.
+    os_user: OnceLock<Arc<str>>,
 }
 
 /// What one request saw, or was refused: one record for each entity, in one transaction.
@@ -99,7 +101,12 @@ impl Seen {
 impl AuditTrail {
     #[must_use]
     pub fn new(reads: Reads) -> Self {
-        Self { key: OnceLock::new(), reads }
+        Self { key: OnceLock::new(), reads, os_user: OnceLock::new() }
+    }
+
+    /// Names the operating-system user in all records of this command.
+    pub fn set_os_user(&self, os_user: &Arc<str>) {
+        self.os_user.get_or_init(|| Arc::clone(os_user));
     }
 
     /// The first key stays: it is the vault's.
@@ -124,7 +131,8 @@ impl AuditTrail {
         at: Timestamp,
     ) -> Result<AuditRecord, Error> {
         let key = self.key().ok_or_else(|| Error::Unavailable("the vault is sealed".into()))?;
-        Ok(AuditRecord::of_operator(operation, key, at))
+        let os_user = self.os_user.get().cloned();
+        Ok(AuditRecord { os_user, ..AuditRecord::of_operator(operation, key, at) })
     }
 }
 
@@ -156,6 +164,42 @@ impl Vault {
         let audit = AuditRecord::of(operation, mandate, self.clock.now());
         let seen = vec![Seen::new(entity, "read")];
         self.record(Access { tenant: mandate.tenant().id, audit, seen }).await
+    }
+
+    /// Records an operator's command in the vault's own chain, whatever the settings say about
+    /// reads.
+    ///
+    /// # Errors
+    /// The vault is sealed, or the store did not answer.
+    pub async fn record_command(&self, command: &str, outcome: &'static str) -> Result<(), Error> {
+        self.record_of_vault(Operation::RunCommand, Seen::new(command, outcome)).await
+    }
+
+    pub(crate) async fn record_of_vault(
+        &self,
+        operation: Operation,
+        seen: Seen,
+    ) -> Result<(), Error> {
+        let audit = self.audit.of_operator(operation, self.clock.now())?;
+        let access = Access { tenant: TenantId::VAULT, audit, seen: vec![seen] };
+        Ok(self.store.record_access(access).await?)
+    }
+
+    /// Records how many requests of one client address had no valid API key, in the vault's own
+    /// chain. Nothing while the vault is sealed.
+    ///
+    /// # Errors
+    /// The store did not answer.
+    pub async fn record_failed_authentication(
+        &self,
+        address: Arc<str>,
+        repeats: i64,
+    ) -> Result<(), Error> {
+        let Some(key) = self.audit.key() else { return Ok(()) };
+        let now = self.clock.now();
+        let audit = AuditRecord::of_failed_authentication(address, repeats, key, now);
+        let seen = vec![Seen::new("", "unauthenticated")];
+        self.record(Access { tenant: TenantId::VAULT, audit, seen }).await
     }
 
     async fn record(&self, access: Access) -> Result<(), Error> {

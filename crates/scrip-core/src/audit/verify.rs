@@ -36,7 +36,7 @@ pub enum Fault {
     CheckpointAhead,
     /// All of it: a living tenant has at least the record of its creation.
     ChainMissing,
-    /// The first record of all is not that of the tenant's creation.
+    /// The first record of all is not that of the tenant's or the vault's creation.
     BeginsOtherwise,
     /// The head that was kept apart is further: the log is an older one, brought back.
     RolledBack,
@@ -87,7 +87,9 @@ impl fmt::Display for Fault {
             Self::CheckpointAltered => "the checkpoint was altered",
             Self::CheckpointAhead => "the checkpoint is further than the chain",
             Self::ChainMissing => "the whole chain is missing",
-            Self::BeginsOtherwise => "altered: the chain does not begin with its tenant's creation",
+            Self::BeginsOtherwise => {
+                "altered: the chain does not begin with the creation of its tenant or vault"
+            }
             Self::RolledBack => {
                 "rolled back or truncated: the head that was kept apart knows a later record"
             }
@@ -199,8 +201,12 @@ impl Verifier {
             // Of one behind a gap it cannot be told: what it follows is not there.
             self.note(row.tenant, Some(row.n), Fault::Altered);
         }
-        let first = self.log == Log::Audit && row.n == 1;
-        if first && row.operation != Operation::CreateTenant.as_str() {
+        let first = match self.log {
+            Log::Audit => Some(Operation::CreateTenant),
+            Log::Access if row.tenant == TenantId::VAULT => Some(Operation::CreateVault),
+            Log::Access => None,
+        };
+        if row.n == 1 && first.is_some_and(|it| row.operation != it.as_str()) {
             self.note(row.tenant, Some(row.n), Fault::BeginsOtherwise);
         }
         let mut walk = Walk { n: row.n, link: row.link, ..walk };
@@ -254,7 +260,8 @@ impl Verifier {
         }
     }
 
-    /// When there are no more records. Of `living` tenants the creation at least is recorded.
+    /// When there are no more records. Of `living` tenants the creation at least is recorded, and so
+    /// is that of the vault.
     #[must_use]
     pub fn finish(mut self, living: &[TenantId]) -> Verified {
         self.finish_chain();
@@ -270,11 +277,14 @@ impl Verifier {
             self.begin_chain(tenant);
             self.finish_chain();
         }
-        if self.log == Log::Audit {
-            let lost = living.iter().filter(|it| !self.heads.contains_key(it));
-            for tenant in lost.copied().collect::<Vec<_>>() {
-                self.note(tenant, None, Fault::ChainMissing);
-            }
+        let expected = match self.log {
+            Log::Audit => living,
+            Log::Access => &[TenantId::VAULT],
+        };
+        for tenant in
+            expected.iter().filter(|it| !self.heads.contains_key(it)).copied().collect::<Vec<_>>()
+        {
+            self.note(tenant, None, Fault::ChainMissing);
         }
         let chains = u64::try_from(self.seen.len()).unwrap_or(u64::MAX);
         let Self { log, records, mut problems, .. } = self;

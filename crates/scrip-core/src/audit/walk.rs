@@ -21,6 +21,8 @@ pub struct RecordFilter {
     pub from: Option<Timestamp>,
     /// Before this.
     pub to: Option<Timestamp>,
+    /// Leaves out records of pages of the log that were read.
+    pub without_log_reads: bool,
 }
 
 impl RecordFilter {
@@ -34,6 +36,9 @@ impl RecordFilter {
             && self.operation.is_none_or(|it| row.operation == it.as_str())
             && self.outcome.is_none_or(|it| row.outcome == it)
             && self.actor.is_none_or(|it| row.actor == Some(it))
+            && !(self.without_log_reads
+                && row.operation == Operation::ListLogs.as_str()
+                && row.outcome == "read")
     }
 }
 

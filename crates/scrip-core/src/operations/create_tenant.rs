@@ -7,7 +7,7 @@ use scrip_seal::{AuditKey, KeySource, Pepper, TenantKeys};
 use crate::{
     Vault,
     application::Name,
-    audit::Operation,
+    audit::{Operation, chain::Log, trail::Seen},
     directory::SystemKeys,
     error::Error,
     id::{TenantId, random_uuid},
@@ -16,7 +16,8 @@ use crate::{
     tenant::{Settings, TenantKind, TenantRecord},
 };
 
-/// A new vault's own keys, before the first tenant; those that are there stay. Opens the trail.
+/// A new vault's own keys, before the first tenant; those that are there stay. Opens the trail, and
+/// begins the vault's own chain of records.
 ///
 /// # Errors
 /// The store or the key source did not answer.
@@ -31,7 +32,11 @@ pub async fn found_vault(vault: &Vault, source: &dyn KeySource) -> Result<(), Er
         }
     };
     vault.audit.open(&Arc::new(audit_key));
-    Ok(())
+    let heads = vault.store.list_heads(Log::Access).await?;
+    if heads.iter().any(|it| it.tenant == TenantId::VAULT) {
+        return Ok(());
+    }
+    vault.record_of_vault(Operation::CreateVault, Seen::new("", "created")).await
 }
 
 /// # Errors

@@ -1,11 +1,13 @@
-//! List Logs: what was recorded of a tenant. It records nothing itself, or its pages would move.
+//! List Logs: what was recorded of a tenant. Each page that is read leaves a record itself.
 
 use scrip_seal::{Place, Sealed};
 
 use crate::{
     Vault,
     audit::{
+        Operation,
         chain::{Log, LogRecord},
+        trail::Seen,
         walk::RecordFilter,
     },
     caller::Caller,
@@ -41,7 +43,10 @@ pub async fn list_logs(vault: &Vault, caller: &Caller, asked: LogsAsked) -> Resu
     let from = start.transpose()?.unwrap_or(FROM_THE_TOP);
     // Not shown any longer, whether it was pruned or not.
     let kept = vault.clock.latest().before(caller.tenant().quotas.log_retention());
-    let filter = RecordFilter { from: asked.filter.from.max(Some(kept)), ..asked.filter.clone() };
+    // The record of each page would move the pages that are counted from the newest record.
+    let without_log_reads = asked.page.is_some() && asked.filter.operation.is_none();
+    let from_date = asked.filter.from.max(Some(kept));
+    let filter = RecordFilter { from: from_date, without_log_reads, ..asked.filter.clone() };
     let pass_over = asked.page.unwrap_or(1).saturating_sub(1).saturating_mul(asked.size);
     let wanted = Wanted { filter: &filter, from, pass_over, size: asked.size };
     let filled = fill(vault, caller, wanted).await?;
@@ -52,12 +57,14 @@ pub async fn list_logs(vault: &Vault, caller: &Caller, asked: LogsAsked) -> Resu
         return Err(Error::Unprocessable { reason });
     }
     let next = filled.rest.map(|it| cursor::seal_numbers(caller, place(&asked.filter), it));
+    let seen = vec![Seen::new(caller.tenant().id.to_string(), "read")];
+    vault.record_seen(caller, Operation::ListLogs, seen).await?;
     Ok(LogPage { records: filled.records, size: asked.size, next })
 }
 
 /// What a cursor is bound to.
 fn place(filter: &RecordFilter) -> Place {
-    let RecordFilter { entity_type, entity, operation, outcome, actor, from, to } = filter;
+    let RecordFilter { entity_type, entity, operation, outcome, actor, from, to, .. } = filter;
     Place::new("cursor")
         .text(Permission::LogRead.as_str())
         .text(entity_type.map_or("", |it| it.as_str()))

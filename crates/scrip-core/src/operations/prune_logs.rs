@@ -12,6 +12,10 @@ use crate::{
     time::Timestamp,
 };
 
+/// How long the vault keeps its own chain: commands and failed authentication. PCI DSS asks for
+/// twelve months.
+const VAULT_RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
+
 /// What there is to prune now, for [`crate::store::Store::prune_chain`] to be called with until it
 /// removes nothing. By the earliest that it can be: what is removed cannot be brought back.
 ///
@@ -27,7 +31,8 @@ pub async fn prune_logs(vault: &Vault, directory: &Directory) -> Result<Vec<Prun
     let due = all.filter_map(|(log, Chain { head, oldest })| {
         // The policy as it was checked, and not what a row says now.
         let living = directory.tenant(head.tenant).map(|it| it.quotas.log_retention());
-        let retention = living.or_else(|| ended.get(&head.tenant).copied())?;
+        let of_vault = (head.tenant == TenantId::VAULT).then_some(VAULT_RETENTION);
+        let retention = living.or(of_vault).or_else(|| ended.get(&head.tenant).copied())?;
         let before: Timestamp = earliest.before(retention);
         oldest.filter(|it| *it < before)?;
         let key = directory.audit_key().clone();

@@ -74,6 +74,8 @@ macro_rules! settings {
             pub(crate) warnings: Vec<String>,
             /// From `SCRIP_ROOT_KEY`; takes the place of the file.
             pub(crate) root_key: Option<Arc<Secret>>,
+            /// The operating-system user who runs this process.
+            pub(crate) os_user: Option<Arc<str>>,
         }
 
         $(#[derive(Debug)]
@@ -101,6 +103,7 @@ macro_rules! settings {
                     of_schemes: Vec::new(),
                     warnings: Vec::new(),
                     root_key: None,
+                    os_user: None,
                 });
                 (whole(), broken)
             }

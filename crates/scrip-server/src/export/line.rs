@@ -16,12 +16,23 @@ struct Line<'a> {
     n: i64,
     #[serde(flatten)]
     record: LogBody<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    os_user: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repeats: Option<i64>,
     mac: String,
 }
 
 pub(super) fn of(log: Log, record: &LogRecord) -> String {
     let mac = record.link.to_hex();
-    let line = Line { log: log.as_str(), n: record.n, record: body(log, record), mac };
+    let line = Line {
+        log: log.as_str(),
+        n: record.n,
+        record: body(log, record),
+        os_user: record.os_user.as_deref(),
+        repeats: record.repeats,
+        mac,
+    };
     serde_json::to_string(&line).unwrap_or_default()
 }
 

@@ -7,6 +7,7 @@ use scrip_core::{
     application::ApiKeyText,
     caller::{Caller, Origin},
     directory::Known,
+    id::ApiKeyId,
     operations::resume_access_session::resume_access_session,
     principal::Principal,
     rate_limit::Mark,
@@ -39,17 +40,19 @@ async fn find(app: &App, headers: &HeaderMap, origin: Origin) -> Result<Authenti
     let key = single(headers, HEADER, "BT-API-KEY")?.ok_or(Problem::Unauthorized)?;
     let key = key.to_str().map_err(|_| Problem::Unauthorized)?;
     let (digest, known) = known(app, key)?;
-    let principal = match known {
-        Some(principal) => principal,
+    let (principal, api_key_id) = match known {
+        Some((principal, api_key)) => (principal, Some(api_key)),
         None if ApiKeyText::is_of_session(key) => {
             let directory = app.directory.load_full().ok_or(Problem::Sealed)?;
             let resumed = resume_access_session(&app.vault, &directory, key).await?;
-            Arc::new(resumed.ok_or(Problem::Unauthorized)?)
+            (Arc::new(resumed.ok_or(Problem::Unauthorized)?), None)
         }
         None => return Err(Problem::Unauthorized),
     };
     let (api_key, is_legacy) = (Mark::of(&digest), ApiKeyText::is_legacy(key));
-    let caller = Caller::new(principal, origin).with_long_evaluations(long_evaluation::run);
+    let caller = Caller::new(principal, origin)
+        .with_api_key(api_key_id)
+        .with_long_evaluations(long_evaluation::run);
     Ok(Authenticated { caller, api_key, is_legacy })
 }
 
@@ -75,8 +78,11 @@ fn count(app: &App, headers: &HeaderMap, problem: &Problem) {
     app.metrics.unauthenticated.one(why);
 }
 
+/// A key's digest, and the application and id of the key that has it.
+type KnownKey = ([u8; 32], Option<(Arc<Principal>, ApiKeyId)>);
+
 /// An application's key, found in memory by its digest.
-fn known(app: &App, key: &str) -> Result<([u8; 32], Option<Arc<Principal>>), Problem> {
+fn known(app: &App, key: &str) -> Result<KnownKey, Problem> {
     // Asked when the head arrived too; but a body may have taken its time since.
     if app.is_sealed() {
         return Err(Problem::Sealed);
@@ -85,7 +91,9 @@ fn known(app: &App, key: &str) -> Result<([u8; 32], Option<Arc<Principal>>), Pro
     let directory = directory.as_ref().ok_or(Problem::Sealed)?;
     let digest = directory.digest(key);
     match directory.find(&digest) {
-        Some(Known::Principal(principal)) => Ok((digest, Some(Arc::clone(principal)))),
+        Some(Known::Principal { principal, api_key }) => {
+            Ok((digest, Some((Arc::clone(principal), *api_key))))
+        }
         Some(Known::Refused) => Err(Problem::Refused),
         None => Ok((digest, None)),
     }

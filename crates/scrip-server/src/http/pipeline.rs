@@ -19,7 +19,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use hyper::{
-    HeaderMap, Method, Uri,
+    HeaderMap, Method, StatusCode, Uri,
     header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue},
     http::{Extensions, request::Parts},
 };
@@ -160,7 +160,11 @@ pub(crate) async fn run_metrics(app: &App, request: Request) -> Response {
     if let Err(throttled @ Problem::Failed(_)) = counted {
         return refuse(&throttled, &request);
     }
-    access::answer(app, app.metrics_key.as_ref(), request.headers(), &trace)
+    let response = access::answer(app, app.metrics_key.as_ref(), request.headers(), &trace);
+    if response.status() == StatusCode::UNAUTHORIZED {
+        app.auth_failures.note(client(request.extensions()));
+    }
+    response
 }
 
 /// A request for what needs no key.
@@ -211,6 +215,9 @@ async fn handle(
     let caller = match authenticate(app, &head.headers, origin).await {
         Ok(known) => throttle::caller(app, route.operation, known).await?,
         Err(problem) => {
+            if problem.status() == StatusCode::UNAUTHORIZED {
+                app.auth_failures.note(address);
+            }
             throttle::stranger(app, address).await?;
             return Err(problem);
         }

@@ -23,7 +23,10 @@ pub(super) fn describe(operation: Operation) -> Option<Description> {
         | Operation::ExpireSession
         | Operation::DetokenizeTokenIntent
         | Operation::UseToken
-        | Operation::UseTokenIntent => {
+        | Operation::UseTokenIntent
+        | Operation::CreateVault
+        | Operation::RunCommand
+        | Operation::Authenticate => {
             return None;
         }
         Operation::CreateToken => token::create(),

@@ -22,7 +22,7 @@ use crate::{
     data::explain,
     http::problem::Problem,
     operator::{
-        Operator, Where, mandate,
+        Operator, Where,
         said::{Said, table},
     },
     wire::{
@@ -98,13 +98,17 @@ pub(crate) enum Kind {
 pub(crate) fn run(command: &ApplicationCommand, environment: &Environment) -> anyhow::Result<()> {
     match command {
         ApplicationCommand::Create(arguments) => {
-            arguments.at.with_vault(environment, async |it| create(it, arguments).await)
+            arguments.at.with_vault(environment, "application create", async |it| {
+                create(it, arguments).await
+            })
         }
         ApplicationCommand::List { tenant, at } => {
-            at.with_vault(environment, async |it| list(it, tenant.as_deref()))
+            at.with_vault(environment, "application list", async |it| list(it, tenant.as_deref()))
         }
         ApplicationCommand::Delete { application, at } => {
-            at.with_vault(environment, async |it| delete(it, application).await)
+            at.with_vault(environment, "application delete", async |it| {
+                delete(it, application).await
+            })
         }
     }
 }
@@ -123,7 +127,7 @@ async fn create(operator: &Operator, arguments: &CreateArguments) -> anyhow::Res
         create_key: if arguments.no_key { CreateKey::No } else { CreateKey::Yes },
     };
     let (vault, pepper) = (&operator.vault, operator.directory.pepper());
-    let created = create_application(vault, mandate(tenant), pepper, new, None).await;
+    let created = create_application(vault, operator.mandate(tenant), pepper, new, None).await;
     let created = created.map_err(explain)?;
     let mut text = format!("created application {}\n", created.application.record.id);
     if let Some(key) = &created.api_key {
@@ -188,7 +192,7 @@ fn list(operator: &Operator, tenant: Option<&str>) -> anyhow::Result<Said> {
 async fn delete(operator: &Operator, application: &str) -> anyhow::Result<Said> {
     let (tenant, found) = operator.application(application)?;
     let id = found.record.id;
-    delete_application(&operator.vault, mandate(tenant), id).await.map_err(explain)?;
+    delete_application(&operator.vault, operator.mandate(tenant), id).await.map_err(explain)?;
     let text = format!("deleted application {id}; its keys stop working within a second");
     Ok(Said::new(text, json!({ "id": id.to_string(), "deleted": true })))
 }

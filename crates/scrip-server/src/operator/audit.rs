@@ -14,7 +14,7 @@ use crate::{
     config::{Environment, Settings},
     data::{connect, explain},
     head_file,
-    operator::{Operator, Where, runtime, said::Said},
+    operator::{Operator, Where, runtime, said::Said, warn},
     process,
 };
 
@@ -59,6 +59,10 @@ fn verify(arguments: &VerifyArguments, environment: &Environment) -> anyhow::Res
 async fn verify_logs(arguments: &VerifyArguments, settings: &Settings) -> anyhow::Result<()> {
     let at = &arguments.at;
     let operator = Operator::open(settings).await?;
+    // A trail that cannot be written any more can still be verified.
+    if let Err(error) = operator.vault.record_command("audit verify", "started").await {
+        warn(&explain(error).context("the command is not recorded in the audit trail"));
+    }
     let key = operator.directory.audit_key();
     // Before the logs are: what was kept apart is never ahead of them.
     let (kept, lost) = match head_file::read(&settings.head_file(), key) {

@@ -25,6 +25,7 @@ use crate::{
     operator::{
         Where,
         backup::file::{Backup, Manifest, complete},
+        record_command, runtime,
         said::{Said, bytes},
     },
     process,
@@ -50,6 +51,9 @@ pub(crate) struct BackupArguments {
     /// Replace a file that is there, once the new one is whole.
     #[arg(long)]
     force: bool,
+    /// Go without the root key: the audit trail then has no record of this backup.
+    #[arg(long)]
+    without_key: bool,
     /// Give up when the log of the database, which cannot be shortened meanwhile, is longer.
     #[arg(long, value_name = "MIB", default_value_t = 4096)]
     log_mib_max: u64,
@@ -97,6 +101,11 @@ fn back_up(
     if !arguments.force && fs::symlink_metadata(file).is_ok() {
         bail!("{name} is there already; choose another name, or say --force to replace it");
     }
+    let record = |outcome| match arguments.without_key {
+        true => Ok(()),
+        false => runtime()?.block_on(record_command(&settings, "backup", outcome)),
+    };
+    record("started")?;
     let mut draft = Draft::create(file)?;
     let made_at = SystemClock.now();
     let mut progress = at.progress("copying");
@@ -110,6 +119,7 @@ fn back_up(
     let written = complete(&mut draft.file, &manifest, &mut at.progress("checksum"));
     let length = written.with_context(|| format!("{name} cannot be written"))?;
     draft.take_place(file, &folder).with_context(|| format!("{name} cannot be put in place"))?;
+    record("completed")?;
 
     let text = format!(
         "{name} has {}, in {}; it holds no root key, and no card verification codes",

@@ -21,7 +21,7 @@ use crate::{
     config::{Environment, Settings},
     control,
     operator::{
-        Where,
+        Where, record_if_key_present, runtime,
         said::{Said, bytes, list},
     },
     process,
@@ -70,6 +70,7 @@ pub(crate) fn run(command: &BinCommand, environment: &Environment) -> anyhow::Re
             let settings = confined(at, environment)?;
             let (table, report) = import::read(opened).with_context(cannot)?;
             bin_file::write(&settings.bin_file(), &table)?;
+            runtime()?.block_on(record_if_key_present(&settings, "bin import"));
             at.say(&imported(&table, &report))
         }
         BinCommand::Status { at } => {
@@ -78,7 +79,9 @@ pub(crate) fn run(command: &BinCommand, environment: &Environment) -> anyhow::Re
         }
         BinCommand::Remove { at } => {
             let settings = confined(at, environment)?;
-            at.say(&remove(&settings)?)
+            let said = remove(&settings)?;
+            runtime()?.block_on(record_if_key_present(&settings, "bin remove"));
+            at.say(&said)
         }
     }
 }

@@ -282,6 +282,7 @@ async fn inside(settings: &Settings, vault: &Vault) -> Vec<Finding> {
         Err(error) => findings.push(bad("canary", format!("{:#}", explain(error)))),
         Ok(directory) => {
             findings.push(good("canary", "the root key opens the vault"));
+            findings.extend(record(settings, vault, &directory).await);
             if directory.alterations().is_empty() {
                 let count = directory.tenants().len();
                 findings.push(good("policy", format!("{count} tenants, as they were written")));
@@ -294,6 +295,17 @@ async fn inside(settings: &Settings, vault: &Vault) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Opening the vault is recorded like any other command; that it cannot be is a finding.
+async fn record(settings: &Settings, vault: &Vault, directory: &Directory) -> Option<Finding> {
+    vault.audit.open(directory.audit_key());
+    if let Some(os_user) = &settings.os_user {
+        vault.audit.set_os_user(os_user);
+    }
+    let recorded = vault.record_command("doctor", "completed").await;
+    let says = |it| format!("this command could not be recorded: {:#}", explain(it));
+    recorded.err().map(|it| bad("audit", says(it)))
 }
 
 /// A server would not start before what the vault has seen, and would destroy nothing for a while

@@ -19,7 +19,7 @@ use crate::{
     operator::{
         Where,
         backup::outside,
-        runtime,
+        record_command, runtime,
         said::{Said, bytes},
     },
     process,
@@ -42,6 +42,9 @@ pub(crate) struct ExportArguments {
     /// Begin anew, and replace a file that is there once the new one is whole.
     #[arg(long)]
     force: bool,
+    /// Go without the root key: the audit trail then has no record of this export.
+    #[arg(long)]
+    without_key: bool,
     #[command(flatten)]
     at: Where,
 }
@@ -62,8 +65,17 @@ pub(crate) fn run(arguments: &ExportArguments, environment: &Environment) -> any
     if arguments.force {
         draft.file.set_len(0)?;
     }
+    let record = |outcome| match arguments.without_key {
+        true => Ok(()),
+        false => runtime()?.block_on(record_command(&settings, "export", outcome)),
+    };
+    // Not when an export goes on: a vault that has one more record is another one.
+    if draft.file.metadata()?.len() == 0 {
+        record("started")?;
+    }
     let exported = runtime()?.block_on(write(&settings, &mut draft, at))?;
     draft.take_place(file, &folder).with_context(|| format!("{name} cannot be put in place"))?;
+    record("completed")?;
     at.say(&report(file, &exported))
 }
 

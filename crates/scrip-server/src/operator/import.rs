@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::{
     config::{Environment, Settings},
+    data::explain,
     head_file, init,
     operator::{
         Operator, Where,
@@ -99,6 +100,7 @@ async fn try_key(settings: &Settings) -> anyhow::Result<()> {
     let hint =
         "the vault is in, but not opened; put its root key in its place, or say --without-key";
     let operator = Operator::open(settings).await.context(hint)?;
+    operator.vault.record_command("import", "completed").await.map_err(explain)?;
     head_file::update(&settings.head_file(), &operator.vault).await
 }
 

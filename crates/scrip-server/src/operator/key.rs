@@ -21,7 +21,7 @@ use zeroize::Zeroizing;
 use crate::{
     config::Environment,
     data::explain,
-    operator::{Operator, Where, application::parsed, mandate, said::Said},
+    operator::{Operator, Where, application::parsed, said::Said},
     wire,
 };
 
@@ -69,15 +69,15 @@ pub(crate) enum KeyCommand {
 pub(crate) fn run(command: &KeyCommand, environment: &Environment) -> anyhow::Result<()> {
     match command {
         KeyCommand::Create { application, at } => {
-            at.with_vault(environment, async |it| create(it, application).await)
+            at.with_vault(environment, "key create", async |it| create(it, application).await)
         }
         KeyCommand::Delete { key, at } => {
-            at.with_vault(environment, async |it| delete(it, key).await)
+            at.with_vault(environment, "key delete", async |it| delete(it, key).await)
         }
         KeyCommand::Import { application, file, at } => {
             // Before the settings make us another user, who may not read the file.
             let key = read_key(file.as_ref())?;
-            at.with_vault(environment, async |it| import(it, application, key).await)
+            at.with_vault(environment, "key import", async |it| import(it, application, key).await)
         }
     }
 }
@@ -85,7 +85,8 @@ pub(crate) fn run(command: &KeyCommand, environment: &Environment) -> anyhow::Re
 async fn create(operator: &Operator, application: &str) -> anyhow::Result<Said> {
     let (tenant, found) = operator.application(application)?;
     let (vault, pepper) = (&operator.vault, operator.directory.pepper());
-    let created = create_api_key(vault, mandate(tenant), pepper, found.record.id, None).await;
+    let created =
+        create_api_key(vault, operator.mandate(tenant), pepper, found.record.id, None).await;
     let created = created.map_err(explain)?;
     let text = format!(
         "created key {} of application {}\n\n  {}\n\nThe key is not shown again.\n",
@@ -104,7 +105,7 @@ async fn delete(operator: &Operator, key: &str) -> anyhow::Result<Said> {
         Some((tenant, owner.record.id))
     });
     let (tenant, application) = found.with_context(|| format!("there is no key {id}"))?;
-    let deleted = delete_api_key(&operator.vault, mandate(tenant), application, id).await;
+    let deleted = delete_api_key(&operator.vault, operator.mandate(tenant), application, id).await;
     deleted.map_err(explain)?;
     let text = format!("deleted key {id}; it stops working within a second");
     Ok(Said::new(text, json!({ "id": id.to_string(), "deleted": true })))
@@ -130,7 +131,8 @@ async fn import(operator: &Operator, application: &str, key: ApiKeyText) -> anyh
     let (tenant, found) = operator.application(application)?;
     let (vault, pepper) = (&operator.vault, operator.directory.pepper());
     let legacy = ApiKeyText::is_legacy(key.expose());
-    let imported = import_api_key(vault, mandate(tenant), pepper, found.record.id, key).await;
+    let imported =
+        import_api_key(vault, operator.mandate(tenant), pepper, found.record.id, key).await;
     let CreatedApiKey { record, .. } = imported.map_err(explain)?;
     let mut text = format!("imported key {} for application {}", record.id, found.record.id);
     if legacy {

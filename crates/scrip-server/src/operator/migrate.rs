@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::{
     config::Environment,
     data::migrate,
-    operator::{Where, runtime, said::Said},
+    operator::{Where, record_if_key_present, runtime, said::Said},
     process,
 };
 
@@ -29,7 +29,14 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
              when a server starts"
         );
     };
-    let Migrated { from, to } = runtime()?.block_on(migrate(&postgres))?;
+    let Migrated { from, to } = runtime()?.block_on(async {
+        let migrated = migrate(&postgres).await?;
+        // A schema that was just made has no vault yet.
+        if migrated.from > 0 {
+            record_if_key_present(&settings, "migrate").await;
+        }
+        anyhow::Ok(migrated)
+    })?;
     let text = match from {
         0 => format!("made the schema, version {to}"),
         from if from == to => format!("the schema is version {to} already; nothing to do"),

@@ -131,6 +131,7 @@ fn set_head_aside(settings: &Settings) -> anyhow::Result<Option<PathBuf>> {
 fn keep_heads(settings: &Settings) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let operator = Operator::open(settings).await?;
+        operator.vault.record_command("restore", "completed").await.map_err(explain)?;
         head_file::update(&settings.head_file(), &operator.vault).await
     })
 }

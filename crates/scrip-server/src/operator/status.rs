@@ -7,7 +7,7 @@ use crate::{
     control::{self, Pool, SchemeStatus},
     data::explain,
     operator::{
-        Where, runtime,
+        Where, record_if_key_present, runtime,
         said::{Said, bytes, list},
     },
     process,
@@ -20,7 +20,10 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
     let server = control::ask(&settings.storage.data_dir);
     let status = runtime()?.block_on(async {
         let vault = settings.open_vault_beside().await?;
-        vault.store.status().await.map_err(|it| explain(it.into()))
+        let status = vault.store.status().await.map_err(|it| explain(it.into()))?;
+        drop(vault);
+        record_if_key_present(&settings, "status").await;
+        anyhow::Ok(status)
     })?;
 
     let mut rows = vec![

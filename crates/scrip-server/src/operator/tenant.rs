@@ -20,7 +20,7 @@ use crate::{
     config::Environment,
     data::explain,
     operator::{
-        Operator, Where, mandate,
+        Operator, Where,
         said::{Said, list, table},
     },
     wire,
@@ -112,21 +112,25 @@ pub(crate) enum Kind {
 pub(crate) fn run(command: &TenantCommand, environment: &Environment) -> anyhow::Result<()> {
     match command {
         TenantCommand::Create { name, kind, at } => {
-            at.with_vault(environment, async |it| create(it, name, *kind).await)
+            at.with_vault(environment, "tenant create", async |it| create(it, name, *kind).await)
         }
-        TenantCommand::List { at } => at.with_vault(environment, async |it| Ok(list_all(it))),
+        TenantCommand::List { at } => {
+            at.with_vault(environment, "tenant list", async |it| Ok(list_all(it)))
+        }
         TenantCommand::Show { tenant, at } => {
-            at.with_vault(environment, async |it| Ok(show(it.tenant(tenant)?)))
+            at.with_vault(environment, "tenant show", async |it| Ok(show(it.tenant(tenant)?)))
         }
         TenantCommand::Delete { tenant, yes, at } => {
             let sure = if *yes { Sure::Yes } else { Sure::No };
-            at.with_vault(environment, async |it| delete(it, tenant, sure).await)
+            at.with_vault(environment, "tenant delete", async |it| delete(it, tenant, sure).await)
         }
         TenantCommand::Quota(QuotaCommand::Show { tenant, at }) => {
-            at.with_vault(environment, async |it| Ok(quotas(&it.tenant(tenant)?.quotas)))
+            at.with_vault(environment, "tenant quota show", async |it| {
+                Ok(quotas(&it.tenant(tenant)?.quotas))
+            })
         }
         TenantCommand::Quota(QuotaCommand::Set { tenant, quotas, at }) => {
-            at.with_vault(environment, async |it| set(it, tenant, quotas).await)
+            at.with_vault(environment, "tenant quota set", async |it| set(it, tenant, quotas).await)
         }
     }
 }
@@ -252,6 +256,6 @@ async fn set(operator: &Operator, tenant: &str, pairs: &[String]) -> anyhow::Res
         asked.iter().for_each(|(name, value)| drop(quotas.set(name, value)));
         quotas
     });
-    let record = set_tenant_quotas(&operator.vault, mandate(tenant), edit).await;
+    let record = set_tenant_quotas(&operator.vault, operator.mandate(tenant), edit).await;
     Ok(quotas(&record.map_err(explain)?.quotas))
 }

@@ -45,6 +45,7 @@ pub(crate) fn parse(query: &Query<'_>) -> Result<LogsAsked, Problem> {
         actor: one_of(query, "actor_id", ApplicationId::parse, "must be the id of an application")?,
         from: date(query, "start_date")?,
         to: date(query, "end_date")?,
+        without_log_reads: false,
     };
     Ok(LogsAsked {
         filter,
@@ -87,6 +88,8 @@ pub(crate) struct LogBody<'a> {
     actor_id: Option<String>,
     actor_type: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    api_key_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     entity_type: Option<&'static str>,
     #[serde(skip_serializing_if = "str::is_empty")]
     entity_id: &'a str,
@@ -108,6 +111,7 @@ pub(crate) fn body(log: Log, record: &LogRecord) -> LogBody<'_> {
         tenant_id: record.tenant.to_string(),
         actor_id: record.actor.map(|it| it.to_string()),
         actor_type: &record.actor_kind,
+        api_key_id: record.api_key.map(|it| it.to_string()),
         entity_type: operation.and_then(Operation::entity_type).map(EntityType::as_str),
         entity_id: &record.entity,
         operation: &record.operation,

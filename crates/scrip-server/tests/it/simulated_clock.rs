@@ -162,7 +162,9 @@ async fn caller(vault: &Vault) -> Caller {
     let created = create_application(vault, mandate, directory.pepper(), new, None).await.unwrap();
     let directory = Directory::load(&*vault.store, &root, None).await.unwrap();
     let known = directory.authenticate(created.api_key.unwrap().expose());
-    let Some(Known::Principal(known)) = known else { unreachable!("it was just made") };
+    let Some(Known::Principal { principal: known, .. }) = known else {
+        unreachable!("it was just made")
+    };
     let origin = Origin { trace: "simulated".into(), address: [127, 0, 0, 1].into() };
     Caller::new(Arc::clone(known), origin)
 }

@@ -155,9 +155,10 @@ pub(super) struct Links<'a> {
 pub(super) const INSERT_RECORDS: &str = "
 -- insert_records
 INSERT INTO records (tenant, log, n, at, actor_kind, actor, operation, entity, outcome, trace,
-    address, link)
+    address, api_key, os_user, repeats, link)
     SELECT $1, $2, * FROM unnest($3::bigint[], $4::bigint[], $5::text[], $6::uuid[], $7::text[],
-    $8::text[], $9::text[], $10::text[], $11::text[], $12::bytea[])";
+    $8::text[], $9::text[], $10::text[], $11::text[], $12::uuid[], $13::text[], $14::bigint[],
+    $15::bytea[])";
 
 pub(super) const PUT_HEAD: &str = "
 -- put_head
@@ -185,6 +186,9 @@ impl<'a> Links<'a> {
         let numbers = |of: fn(&LogRow<'a>) -> i64| self.rows.iter().map(of).collect::<Vec<_>>();
         let (n, at) = (numbers(|it| it.n), numbers(|it| it.at.unix_ms));
         let actor: Vec<_> = self.rows.iter().map(|it| it.actor.map(|it| it.0)).collect();
+        let api_key: Vec<_> = self.rows.iter().map(|it| it.api_key.map(|it| it.0)).collect();
+        let os_user: Vec<_> = self.rows.iter().map(|it| it.os_user).collect();
+        let repeats: Vec<_> = self.rows.iter().map(|it| it.repeats).collect();
         let link: Vec<_> = self.rows.iter().map(|it| it.link.0.as_slice()).collect();
         let (kind, operation) = (texts(|it| it.actor_kind), texts(|it| it.operation));
         let (entity, outcome) = (texts(|it| it.entity), texts(|it| it.outcome));
@@ -192,9 +196,9 @@ impl<'a> Links<'a> {
         let Head { retention_seconds, .. } = head;
         let (head_link, mac) = (head.link.0.as_slice(), head.mac.0.as_slice());
         let insert = async {
-            let columns: [&(dyn ToSql + Sync); 12] = [
+            let columns: [&(dyn ToSql + Sync); 15] = [
                 &tenant, &log, &n, &at, &kind, &actor, &operation, &entity, &outcome, &trace,
-                &address, &link,
+                &address, &api_key, &os_user, &repeats, &link,
             ];
             client.execute(&records, &columns).await
         };

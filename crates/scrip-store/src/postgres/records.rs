@@ -2,7 +2,7 @@
 
 use scrip_core::{
     audit::chain::{Chain, Checkpoint, Head, Log, LogRecord, LogRow, PruneChain},
-    id::{ApplicationId, TenantId},
+    id::{ApiKeyId, ApplicationId, TenantId},
     store::StoreError,
 };
 use scrip_seal::Mac;
@@ -18,7 +18,8 @@ use crate::postgres::{
 /// In the order that [`log_row`] reads them.
 macro_rules! record_columns {
     () => {
-        "tenant, n, at, actor_kind, actor, operation, entity, outcome, trace, address, link \
+        "tenant, n, at, actor_kind, actor, operation, entity, outcome, trace, address, api_key, \
+         os_user, repeats, link \
          FROM records WHERE tenant = $1 AND log = $2"
     };
 }
@@ -26,6 +27,7 @@ pub(super) use record_columns;
 
 pub(super) fn log_row(row: &Row) -> Result<LogRow<'_>, StoreError> {
     let actor: Option<uuid::Uuid> = column(row, 4)?;
+    let api_key: Option<uuid::Uuid> = column(row, 10)?;
     Ok(LogRow {
         tenant: TenantId(column(row, 0)?),
         n: column(row, 1)?,
@@ -37,7 +39,10 @@ pub(super) fn log_row(row: &Row) -> Result<LogRow<'_>, StoreError> {
         outcome: column(row, 7)?,
         trace: column(row, 8)?,
         address: column(row, 9)?,
-        link: Mac(array(row, 10)?),
+        api_key: api_key.map(ApiKeyId),
+        os_user: column(row, 11)?,
+        repeats: column(row, 12)?,
+        link: Mac(array(row, 13)?),
     })
 }
 

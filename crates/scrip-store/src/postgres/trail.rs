@@ -31,7 +31,8 @@ SELECT tenant, n, link, at, mac FROM checkpoints WHERE log = $1 ORDER BY tenant"
 
 const LIST_ALL_RECORDS: &str = "
 -- list_all_records
-SELECT tenant, n, at, actor_kind, actor, operation, entity, outcome, trace, address, link
+SELECT tenant, n, at, actor_kind, actor, operation, entity, outcome, trace, address, api_key,
+    os_user, repeats, link
 FROM records WHERE log = $1 ORDER BY tenant, n";
 
 /// In a transaction that sees one instant.

@@ -6,7 +6,7 @@ use scrip_core::{
         AuditRecord,
         chain::{Chain, Checkpoint, Entry, Head, Log, LogRecord, LogRow, PruneChain},
     },
-    id::{ApplicationId, TenantId},
+    id::{ApiKeyId, ApplicationId, TenantId},
     store::StoreError,
     time::Timestamp,
 };
@@ -46,7 +46,8 @@ pub(super) fn insert_last_audit(
 /// In the order that [`log_row`] reads them.
 macro_rules! record_columns {
     () => {
-        "tenant, n, at, actor_kind, actor, operation, entity, outcome, trace, address, link \
+        "tenant, n, at, actor_kind, actor, operation, entity, outcome, trace, address, api_key, \
+         os_user, repeats, link \
          FROM audit"
     };
 }
@@ -55,6 +56,7 @@ pub(super) use record_columns;
 /// Any row gives a value or an error.
 pub(super) fn log_row<'a>(row: &'a Row<'_>) -> rusqlite::Result<LogRow<'a>> {
     let actor: Option<[u8; 16]> = row.get(4)?;
+    let api_key: Option<[u8; 16]> = row.get(10)?;
     Ok(LogRow {
         tenant: TenantId(uuid(row.get(0)?)),
         n: row.get(1)?,
@@ -66,7 +68,10 @@ pub(super) fn log_row<'a>(row: &'a Row<'_>) -> rusqlite::Result<LogRow<'a>> {
         outcome: row.get_ref(7)?.as_str()?,
         trace: row.get_ref(8)?.as_str()?,
         address: row.get_ref(9)?.as_str()?,
-        link: Mac(row.get(10)?),
+        api_key: api_key.map(|it| ApiKeyId(uuid(it))),
+        os_user: row.get_ref(11)?.as_str_or_null()?,
+        repeats: row.get(12)?,
+        link: Mac(row.get(13)?),
     })
 }
 

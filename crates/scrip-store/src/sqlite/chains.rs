@@ -177,8 +177,8 @@ fn lost_head(connection: &Connection, tenant: TenantId) -> Result<Head, StoreErr
 const INSERT_RECORD: &str = "
 -- insert_record
 INSERT INTO audit (tenant, n, at, actor_kind, actor, operation, entity, outcome, trace, address,
-    link)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    api_key, os_user, repeats, link)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
 
 /// Whether its number was free.
 fn insert_record(connection: &Connection, row: &LogRow<'_>) -> Result<bool, StoreError> {
@@ -194,6 +194,9 @@ fn insert_record(connection: &Connection, row: &LogRow<'_>) -> Result<bool, Stor
         row.outcome,
         row.trace,
         row.address,
+        row.api_key.as_ref().map(|it| it.0.as_bytes()),
+        row.os_user,
+        row.repeats,
         row.link.0,
     ]);
     match inserted {

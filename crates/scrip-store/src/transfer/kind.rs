@@ -186,6 +186,9 @@ const RECORDS: &[Column] = &[
     text("outcome"),
     text("trace"),
     text("address"),
+    id("api_key").or_nothing(),
+    text("os_user").or_nothing(),
+    number("repeats").or_nothing(),
     bytes("link"),
 ];
 const HEADS: &[Column] = &[

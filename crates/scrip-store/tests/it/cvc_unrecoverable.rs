@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use scrip_core::{
     Vault,
     caller::Caller,
-    directory::{Directory, Known},
+    directory::Directory,
     id::TokenId,
     operations::expire_token::erase_cvcs,
     permission::{ApplicationKind, Transform},
@@ -53,8 +53,7 @@ async fn recovered(copy: &Path, process: &Vault, key: &str, ids: &[TokenId]) -> 
     let (theirs, _) = vault_on(Arc::new(SqliteStore::open(&copy.join("scrip.db")).unwrap()));
     let theirs = Vault { epochs: Arc::clone(&process.epochs), ..theirs };
     let directory = Directory::load(&*theirs.store, &root(), None).await.unwrap();
-    let Some(Known::Principal(known)) = directory.authenticate(key) else { panic!("it is known") };
-    let caller = Caller::new(Arc::clone(known), origin());
+    let caller = Caller::new(principal(directory.authenticate(key)), origin());
     let sealed = {
         let file = Connection::open(copy.join("scrip.db")).unwrap();
         file.query_row("SELECT count(*) FROM cvcs", [], |row| row.get::<_, i64>(0)).unwrap()

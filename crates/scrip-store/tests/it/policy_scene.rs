@@ -241,7 +241,7 @@ fn value(value: ValueRef<'_>) -> Value {
 #[track_caller]
 pub(crate) fn principal(known: Option<&Known>) -> Arc<scrip_core::principal::Principal> {
     match known {
-        Some(Known::Principal(it)) => Arc::clone(it),
+        Some(Known::Principal { principal, .. }) => Arc::clone(principal),
         other => panic!("{other:?}"),
     }
 }

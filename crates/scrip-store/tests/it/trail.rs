@@ -280,9 +280,9 @@ const TAMPERINGS: &[Tampering] = &[
     ("UPDATE audit SET tenant = {two}, n = (SELECT max(n) + 1 FROM audit WHERE tenant = {two}) \
       WHERE tenant = {one} AND n = {last}", MOVED, MOVED),
     ("INSERT INTO main.audit SELECT tenant, (SELECT max(n) + 1 FROM main.audit WHERE tenant = {one}), at, actor_kind, \
-      actor, operation, entity, outcome, trace, address, link FROM other.audit WHERE tenant = {one} LIMIT 1", ADDED, ADDED),
+      actor, operation, entity, outcome, trace, address, api_key, os_user, repeats, link FROM other.audit WHERE tenant = {one} LIMIT 1", ADDED, ADDED),
     ("INSERT INTO main.audit SELECT tenant, n + 1, at, actor_kind, actor, operation, entity, outcome, trace, address, \
-      link FROM main.audit WHERE tenant = {one} ORDER BY n DESC LIMIT 1", ADDED, ADDED),
+      api_key, os_user, repeats, link FROM main.audit WHERE tenant = {one} ORDER BY n DESC LIMIT 1", ADDED, ADDED),
     ("UPDATE audit_checkpoints SET (n, link, at, mac) = \
       (SELECT n, link, at, mac FROM audit_checkpoints WHERE tenant = {two}) WHERE tenant = {one}",
       OTHER_CHECKPOINT, OTHER_CHECKPOINT),

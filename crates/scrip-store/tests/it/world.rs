@@ -221,7 +221,9 @@ impl World {
     /// Whoever has this key.
     pub(crate) async fn known(&self, key: &str) -> Caller {
         match self.directory().await.authenticate(key) {
-            Some(Known::Principal(principal)) => Caller::new(Arc::clone(principal), origin()),
+            Some(Known::Principal { principal, api_key }) => {
+                Caller::new(Arc::clone(principal), origin()).with_api_key(Some(*api_key))
+            }
             other => panic!("{other:?}"),
         }
     }

@@ -6,7 +6,7 @@ use scrip_core::{
         chain::{Log, LogRecord},
         message::OUTCOMES,
     },
-    id::{ApplicationId, TenantId},
+    id::{ApiKeyId, ApplicationId, TenantId},
     time::Timestamp,
 };
 use scrip_seal::Mac;
@@ -28,6 +28,7 @@ pub(crate) fn components() -> Vec<(&'static str, Schema)> {
         always("tenant_id", uuid()),
         sometimes("actor_id", uuid().about("The application; absent when it was none.")),
         always("actor_type", one_of(["application", "operator", "vault", "outsider"])),
+        sometimes("api_key_id", uuid().about("The API key that authenticated the request.")),
         sometimes("entity_type", entity_type()),
         sometimes("entity_id", text().about("Absent where there is none to name.")),
         always("operation", text()),
@@ -67,6 +68,9 @@ fn example() -> Value {
         outcome: "masked".to_owned(),
         trace: "7f3b".to_owned(),
         address: "192.0.2.7".to_owned(),
+        api_key: Some(ApiKeyId(id(0x4c))),
+        os_user: None,
+        repeats: None,
         link: Mac([0; 32]),
     };
     json!(body(Log::Access, &record))
@@ -79,11 +83,12 @@ pub(crate) fn list_all() -> Description {
     operation(Tag::Logs, "List what was recorded")
         .about(
             "What was done, seen and refused in the tenant, the newest first, for as long as its log \
-             retention says. All filters go together. This list is not recorded itself.
+             retention says. All filters go together. Each page that is read is recorded, too.
 
 A page by `start` may be shorter than asked and still have a `next`: go on until that is null. Pages by \
 number are counted from `start`, or from the newest; they cost what lies before them, and end where that \
-is too much.",
+is too much. They leave out the records of pages that were read, which would move them, unless \
+`operation` asks for those.",
         )
         .query([
             parameter("entity_type", entity_type(), "Only about such things."),

@@ -316,6 +316,9 @@ CREATE TABLE records (
     outcome    TEXT NOT NULL,
     trace      TEXT NOT NULL,
     address    TEXT NOT NULL,
+    api_key    UUID,
+    os_user    TEXT,
+    repeats    BIGINT,
     link       BYTEA NOT NULL,
     PRIMARY KEY (tenant, log, n)
 );

@@ -11,6 +11,9 @@ CREATE TABLE audit (
     outcome    TEXT NOT NULL,
     trace      TEXT NOT NULL,
     address    TEXT NOT NULL,
+    api_key    BLOB,
+    os_user    TEXT,
+    repeats    INTEGER,
     link       BLOB NOT NULL
 ) STRICT;
 
