@@ -18,7 +18,7 @@ use scrip_core::{
     directory::Directory,
     operations::{
         create_application::{CreateKey, NewApplication, create_application},
-        create_tenant::{create_tenant, found_vault},
+        create_tenant::{begin_vault_chain, create_tenant, found_vault},
     },
     permission::{ApplicationKind, Permission, Permissions, Transform},
     tenant::{self, Tenant, TenantKind},
@@ -125,6 +125,7 @@ fn flags(arguments: &DevArguments, environment: &Environment) -> Vec<Flag> {
 /// The keys of the earlier runs, or new ones.
 async fn keys(vault: &Vault, source: &dyn KeySource, file: &Path) -> anyhow::Result<DevKeys> {
     found_vault(vault, source).await.map_err(explain)?;
+    begin_vault_chain(vault).await.map_err(explain)?;
     if file.exists() {
         let text = fs::read_to_string(file)?;
         return serde_json::from_str(&text)

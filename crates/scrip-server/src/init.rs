@@ -8,7 +8,11 @@ use std::{
 
 use anyhow::{Context, bail};
 use nix::unistd::{Uid, chown};
-use scrip_core::{Vault, directory::Directory, operations::create_tenant::found_vault};
+use scrip_core::{
+    Vault,
+    directory::Directory,
+    operations::create_tenant::{begin_vault_chain, found_vault},
+};
 use scrip_seal::KeySource;
 
 use crate::{
@@ -81,6 +85,7 @@ async fn found(settings: &Settings) -> anyhow::Result<Made> {
     }
     // An older vault may have another key.
     Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;
+    begin_vault_chain(&vault).await.map_err(explain)?;
     vault.record_command("init", "completed").await.map_err(explain)?;
     if let Err(error) = head_file::update(&settings.head_file(), &vault).await {
         warn(&error);

@@ -16,8 +16,7 @@ use crate::{
     tenant::{Settings, TenantKind, TenantRecord},
 };
 
-/// A new vault's own keys, before the first tenant; those that are there stay. Opens the trail, and
-/// begins the vault's own chain of records.
+/// A new vault's own keys, before the first tenant; those that are there stay. Opens the trail.
 ///
 /// # Errors
 /// The store or the key source did not answer.
@@ -32,6 +31,14 @@ pub async fn found_vault(vault: &Vault, source: &dyn KeySource) -> Result<(), Er
         }
     };
     vault.audit.open(&Arc::new(audit_key));
+    Ok(())
+}
+
+/// Begins the vault's own chain of records, if there is none.
+///
+/// # Errors
+/// The store did not answer.
+pub async fn begin_vault_chain(vault: &Vault) -> Result<(), Error> {
     let heads = vault.store.list_heads(Log::Access).await?;
     if heads.iter().any(|it| it.tenant == TenantId::VAULT) {
         return Ok(());

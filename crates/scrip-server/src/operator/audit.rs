@@ -73,7 +73,8 @@ async fn verify_logs(arguments: &VerifyArguments, settings: &Settings) -> anyhow
     let living: Vec<_> = operator.directory.tenants().iter().map(|it| it.id).collect();
     let mut verified = Vec::new();
     for log in Log::ALL {
-        let walked = walk(arguments, (settings, log), &operator, &kept).await?;
+        let mut walked = walk(arguments, (settings, log), &operator, &kept).await?;
+        walked.expect_vault_chain();
         verified.push(walked.finish(&living));
     }
     at.say(&report(&verified, lost.as_deref()))?;

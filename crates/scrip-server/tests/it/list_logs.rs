@@ -118,7 +118,12 @@ fn filters() {
 #[test]
 fn pages_by_cursor_and_by_number_are_the_same() {
     let (server, keys) = recorded_tenant();
-    let all = data(&list(&server, &keys, "?size=100"));
+    // Each page that is read leaves a record, which is not among those of pages by number.
+    let others = |mut records: Vec<Value>| {
+        records.retain(|it| it["operation"] != "list_logs");
+        records
+    };
+    let all = others(data(&list(&server, &keys, "?size=100")));
     let ids = |records: &[Value]| records.iter().map(|it| text(it, "id")).collect::<Vec<_>>();
     assert!(all.len() > 8);
     let (mut by_cursor, mut query) = (Vec::new(), "?size=3".to_owned());
@@ -130,7 +135,7 @@ fn pages_by_cursor_and_by_number_are_the_same() {
         let Some(next) = pagination["next"].as_str() else { break };
         query = format!("?size=3&start={next}");
     }
-    assert_eq!(ids(&by_cursor), ids(&all));
+    assert_eq!(ids(&others(by_cursor)), ids(&all));
     let mut by_number = Vec::new();
     for page in 1.. {
         let records = data(&list(&server, &keys, &format!("?size=3&page={page}")));
@@ -139,7 +144,6 @@ fn pages_by_cursor_and_by_number_are_the_same() {
         }
         by_number.extend(records);
     }
-    // To list is not recorded, or the pages would have moved.
     assert_eq!(ids(&by_number), ids(&all));
     let mut unique = ids(&all);
     unique.sort();

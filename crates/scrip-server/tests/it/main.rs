@@ -12,6 +12,7 @@ mod access_sessions;
 mod api_keys;
 mod applications;
 mod audit;
+mod audit_of_vault;
 mod authenticate_session;
 mod authority;
 mod calls;

@@ -28,11 +28,101 @@ fn verified(house: &House) -> Value {
     serde_json::from_slice(&succeeds(house, &["audit", "verify", "--json"]).stdout).unwrap()
 }
 
-/// How many records of the logs were found.
+/// How many records the logs have, but for those about the vault itself: every command adds some.
 fn records(house: &House) -> [u64; 2] {
     let said = verified(house);
     assert_eq!(said["ok"], true, "{said}");
-    [0, 1].map(|at| said["logs"][at]["records"].as_u64().unwrap())
+    FILES.map(|file| {
+        let sql = format!("SELECT count(*) FROM audit WHERE tenant <> {OF_VAULT}");
+        let log = Connection::open(house.data().join(file)).unwrap();
+        log.query_row(&sql, [], |row| row.get::<_, u32>(0)).unwrap().into()
+    })
+}
+
+/// The id that records about the vault itself have in the place of a tenant's.
+pub(crate) const OF_VAULT: &str = "x'00000000000000000000000000000000'";
+
+/// What operator commands left in the vault's own chain: command, outcome and user.
+fn commands(house: &House) -> Vec<(String, String, String)> {
+    let sql = format!(
+        "SELECT entity, outcome, os_user FROM audit \
+         WHERE tenant = {OF_VAULT} AND operation = 'run_command' ORDER BY n"
+    );
+    let log = Connection::open(house.data().join("access.db")).unwrap();
+    let mut statement = log.prepare(&sql).unwrap();
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+    rows.unwrap().map(Result::unwrap).collect()
+}
+
+#[test]
+fn operator_commands_are_recorded_with_the_system_user() {
+    let house = House::founded().set("SUDO_USER", "alice");
+    let before = commands(&house).len();
+    succeeds(&house, &["tenant", "create", "Acme", "--type", "production"]);
+    succeeds(&house, &["tenant", "list"]);
+    succeeds(&house, &["tenant", "quota", "show", "Acme"]);
+    house.refused(&["tenant", "show", "Nobody"], "there is no tenant of that name");
+    succeeds(&house, &["application", "list"]);
+    succeeds(&house, &["backup", &house.path("backup").display().to_string()]);
+    succeeds(&house, &["export", &house.path("export").display().to_string()]);
+    succeeds(&house, &["status"]);
+    succeeds(&house, &["audit", "verify"]);
+    let recorded = commands(&house).split_off(before);
+    let expected = [
+        ("tenant create", "started"),
+        ("tenant create", "completed"),
+        ("tenant list", "started"),
+        ("tenant list", "completed"),
+        ("tenant quota show", "started"),
+        ("tenant quota show", "completed"),
+        ("tenant show", "started"),
+        ("tenant show", "aborted"),
+        ("application list", "started"),
+        ("application list", "completed"),
+        ("backup", "started"),
+        ("backup", "completed"),
+        ("export", "started"),
+        ("export", "completed"),
+        ("status", "completed"),
+        ("audit verify", "started"),
+    ];
+    let told: Vec<_> = recorded.iter().map(|(command, how, _)| (&**command, &**how)).collect();
+    assert_eq!(told, expected);
+    let user = nix::unistd::User::from_uid(nix::unistd::Uid::current()).unwrap().unwrap().name;
+    let user = format!("{user} (SUDO_USER alice)");
+    assert!(recorded.iter().all(|(_, _, it)| *it == user), "{recorded:?}");
+    // And in the chain of the tenant that was changed.
+    let vault = Connection::open(house.data().join("scrip.db")).unwrap();
+    let sql = "SELECT os_user FROM audit WHERE operation = 'create_tenant'";
+    assert_eq!(vault.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap(), user);
+}
+
+#[test]
+fn backup_and_export_without_the_root_key_have_to_be_asked_for() {
+    let house = House::founded();
+    fs::rename(house.data().join("root.key"), house.path("elsewhere")).unwrap();
+    for command in ["backup", "export"] {
+        let file = house.path(command).display().to_string();
+        house.refused(&[command, &file], "say --without-key");
+        succeeds(&house, &[command, &file, "--without-key"]);
+    }
+}
+
+#[test]
+fn vault_chain_that_was_removed_is_found() {
+    let house = House::founded();
+    succeeds(&house, &["tenant", "list"]);
+    assert_eq!(verified(&house)["ok"], true);
+    let log = Connection::open(house.data().join("access.db")).unwrap();
+    for table in ["audit", "audit_heads"] {
+        log.execute(&format!("DELETE FROM {table} WHERE tenant = {OF_VAULT}"), []).unwrap();
+    }
+    // Also without the file that knew how far it was.
+    fs::remove_file(house.data().join("audit.head")).unwrap();
+    succeeds(&house, &["tenant", "list"]);
+    let said = house.run(&["audit", "verify", "--json"]);
+    let said: Value = serde_json::from_slice(&said.stdout).unwrap();
+    assert_eq!(said["problems"][0]["what"], "begins_otherwise", "{said}");
 }
 
 fn read(scene: &Scene, server: &Running, id: &str) -> u16 {
@@ -47,7 +137,7 @@ fn an_empty_vault_has_a_trail() {
     succeeds(&house, &["tenant", "create", "Acme"]);
     assert_eq!(records(&house), [1, 0]);
     let head = fs::read_to_string(house.data().join("audit.head")).unwrap();
-    assert_eq!(head.lines().count(), 4, "{head}");
+    assert_eq!(head.lines().count(), 5, "{head}");
 }
 
 #[test]
@@ -61,8 +151,9 @@ fn it_is_verified_beside_a_server_and_names_what_was_altered() {
     assert_eq!(records(&scene.house), [audit, access + 1]);
     let log = scene.house.data().join("access.db");
     let outside = Connection::open(log).unwrap();
-    let tenant = "(SELECT tenant FROM audit LIMIT 1)";
-    let last = "(SELECT max(n) FROM audit)";
+    let of_tenant = format!("FROM audit WHERE tenant <> {OF_VAULT}");
+    let tenant = format!("(SELECT tenant {of_tenant} LIMIT 1)");
+    let last = format!("(SELECT max(n) {of_tenant})");
     let sql = format!("UPDATE audit SET outcome = 'masked' WHERE tenant = {tenant} AND n = {last}");
     assert_eq!(outside.execute(&sql, []).unwrap(), 1);
     let said = scene.house.run(&["audit", "verify"]);
@@ -73,6 +164,16 @@ fn it_is_verified_beside_a_server_and_names_what_was_altered() {
     let said = scene.house.run(&["audit", "verify", "--json"]);
     let said: Value = serde_json::from_slice(&said.stdout).unwrap();
     assert_eq!((&said["ok"], &said["problems"][0]["what"]), (&false.into(), &"altered".into()));
+}
+
+/// The heads that are kept of the tenants' chains; that of the vault grows with every command.
+fn kept_heads(house: &House) -> Vec<String> {
+    let text = fs::read_to_string(house.data().join("audit.head")).unwrap();
+    let of_tenants = text.lines().filter(|it| {
+        (it.starts_with("audit ") || it.starts_with("access "))
+            && !it.contains("00000000-0000-0000-0000-000000000000")
+    });
+    of_tenants.map(str::to_owned).collect()
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -97,7 +198,7 @@ fn a_vault_that_was_rolled_back_is_found_and_stays_found() {
     // Its end is written down when it ends.
     stop(server);
     assert_eq!(verified(&scene.house)["ok"], true);
-    let head = fs::read(data.join("audit.head")).unwrap();
+    let head = kept_heads(&scene.house);
     copy(&kept, &data);
     scene.house.refused(&["audit", "verify"], "2 problems");
     // A server that goes on from there does not make it good.
@@ -105,7 +206,7 @@ fn a_vault_that_was_rolled_back_is_found_and_stays_found() {
     scene.house.logged("an older database was brought back");
     Scene::create(&mut scene.client(&server), 2);
     stop(server);
-    assert_eq!(fs::read(data.join("audit.head")).unwrap(), head);
+    assert_eq!(kept_heads(&scene.house), head);
     scene.house.refused(&["audit", "verify"], "problems");
     // Nor when both logs have become longer than they were.
     let server = scene.serve();
@@ -114,16 +215,13 @@ fn a_vault_that_was_rolled_back_is_found_and_stays_found() {
         assert_eq!(read(&scene, &server, &id), 200);
     }
     stop(server);
-    assert_eq!(fs::read(data.join("audit.head")).unwrap(), head);
+    assert_eq!(kept_heads(&scene.house), head);
     // A chain that is new is kept; what was known of the others stays.
     succeeds(&scene.house, &["tenant", "create", "Later"]);
     stop(scene.serve());
     let later = fs::read_to_string(data.join("audit.head")).unwrap();
-    let known = String::from_utf8(head).unwrap();
-    let chains = known.lines().filter(|it| it.starts_with("audit ") || it.starts_with("access "));
-    let chains: Vec<_> = chains.collect();
-    assert_eq!(chains.len(), 2);
-    assert!(chains.iter().all(|it| later.lines().any(|line| line == *it)), "{known}{later}");
+    assert_eq!(head.len(), 2);
+    assert!(head.iter().all(|it| later.lines().any(|line| line == it)), "{head:?}{later}");
     scene.house.refused(&["audit", "verify"], "2 problems");
 }
 
@@ -134,16 +232,19 @@ fn a_chain_that_was_removed_and_grows_again_is_found() {
     let id = Scene::create(&mut scene.client(&server), 0);
     assert_eq!(read(&scene, &server, &id), 200);
     stop(server);
-    let head = fs::read(scene.house.data().join("audit.head")).unwrap();
+    let head = kept_heads(&scene.house);
     let outside = Connection::open(scene.house.data().join("access.db")).unwrap();
-    outside.execute_batch("DELETE FROM audit; DELETE FROM audit_heads").unwrap();
+    for table in ["audit", "audit_heads"] {
+        let sql = format!("DELETE FROM {table} WHERE tenant <> {OF_VAULT}");
+        assert!(outside.execute(&sql, []).unwrap() > 0);
+    }
     drop(outside);
     let server = scene.serve();
     for _ in 0..5 {
         assert_eq!(read(&scene, &server, &id), 200);
     }
     stop(server);
-    assert_eq!(fs::read(scene.house.data().join("audit.head")).unwrap(), head);
+    assert_eq!(kept_heads(&scene.house), head);
     scene.house.refused(&["audit", "verify"], "1 problems");
 }
 

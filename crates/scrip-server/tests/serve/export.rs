@@ -13,19 +13,21 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
 use crate::{
+    audit::OF_VAULT,
     codes::{ask, opened},
     house::{House, Running, eventually},
 };
 
 type Records = BTreeMap<(String, i64), String>;
 
-/// Every record that the logs have: its log, number and mac.
+/// Every record that the logs have of the one tenant: its log, number and mac.
 fn recorded(house: &House) -> Records {
     let mut all = BTreeMap::new();
     for (log, file) in [("audit", "scrip.db"), ("access", "access.db")] {
         let path = house.data().join(file);
         let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
-        let mut statement = database.prepare("SELECT n, lower(hex(link)) FROM audit").unwrap();
+        let sql = format!("SELECT n, lower(hex(link)) FROM audit WHERE tenant <> {OF_VAULT}");
+        let mut statement = database.prepare(&sql).unwrap();
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
         all.extend(rows.map(|it| it.unwrap()).map(|(n, mac)| ((log.to_owned(), n), mac)));
     }
@@ -46,9 +48,43 @@ fn told(lines: &[Value]) -> Records {
     all
 }
 
+/// The lines about the tenant.
 fn lines(path: &Path) -> Vec<Value> {
+    let mut lines = all_lines(path);
+    lines.retain(is_of_tenant);
+    lines
+}
+
+fn all_lines(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().filter_map(|it| serde_json::from_str(it).ok()).collect()
+}
+
+fn is_of_tenant(line: &Value) -> bool {
+    line["tenant_id"] != "00000000-0000-0000-0000-000000000000"
+}
+
+#[test]
+fn export_tells_commands_with_their_user_and_requests_with_their_key() {
+    let (house, key) = House::with_key();
+    let file = house.path("trail.jsonl");
+    let house = house.set("SCRIP_AUDIT_EXPORT", &format!("file:{}", file.display()));
+    let running = opened(&house);
+    work(&running, &key);
+    assert!(house.run(&["tenant", "list"]).status.success());
+    let of = |operation: &str| {
+        let lines = all_lines(&file).into_iter();
+        lines.filter(|it| it["operation"] == operation).collect::<Vec<_>>()
+    };
+    assert!(eventually(|| of("get_token").len() == 20));
+    assert!(of("get_token").iter().all(|it| it["api_key_id"].is_string()));
+    assert!(eventually(|| of("run_command").len() == 2));
+    let listed = &of("run_command")[1];
+    assert_eq!(
+        (&listed["entity_id"], &listed["outcome"]),
+        (&json!("tenant list"), &json!("completed"))
+    );
+    assert!(listed["os_user"].is_string() && !is_of_tenant(listed), "{listed}");
 }
 
 fn work(running: &Running, key: &str) {
@@ -175,7 +211,7 @@ fn a_daemon_that_comes_back_is_told_the_rest() {
         while let Ok(length) = socket.recv(&mut message) {
             let text = str::from_utf8(&message[..length]).unwrap();
             let line = text.strip_prefix("<110>1 - - scrip - audit - ").expect("RFC 5424");
-            heard.push(serde_json::from_str(line).unwrap());
+            heard.extend(serde_json::from_str(line).ok().filter(is_of_tenant));
         }
         told(&heard) == recorded(&house)
     };

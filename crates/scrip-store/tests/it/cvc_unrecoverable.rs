@@ -17,6 +17,7 @@ use scrip_store::SqliteStore;
 use tempfile::TempDir;
 
 use crate::{
+    policy_scene::principal,
     requests::{VISA, card_with_cvc, create, cvc, get},
     world::{Engine, TOKENS, World, origin, root, ruled, vault_on},
 };
