@@ -4,7 +4,7 @@
 //! ready-made bytes, and of an answer it reads the status and the length.
 
 use std::{
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicI64, Ordering},
@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, bail, ensure};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     task::JoinSet,
     time::{sleep, sleep_until},
 };
@@ -54,8 +54,24 @@ struct Signals {
     left: AtomicI64,
 }
 
+/// A connection that comes from this address of the machine.
+pub(crate) async fn connect_from(from: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((from, 0).into())?;
+    socket.connect(to).await
+}
+
 /// Gives back the scripts, which may have learned something.
 pub(crate) async fn run<S: Script>(
+    load: Load,
+    scripts: Vec<S>,
+) -> anyhow::Result<(Figures, Vec<S>)> {
+    run_from(Ipv4Addr::LOCALHOST, load, scripts).await
+}
+
+/// The same, from another address.
+pub(crate) async fn run_from<S: Script>(
+    from: Ipv4Addr,
     load: Load,
     scripts: Vec<S>,
 ) -> anyhow::Result<(Figures, Vec<S>)> {
@@ -71,7 +87,7 @@ pub(crate) async fn run<S: Script>(
     });
     let mut running = JoinSet::new();
     for (at, script) in scripts.into_iter().enumerate() {
-        let stream = TcpStream::connect(load.address).await?;
+        let stream = connect_from(from, load.address).await?;
         stream.set_nodelay(true)?;
         let driven = drive(stream, script, (load.status, load.every), Arc::clone(&signals));
         running.spawn(async move { driven.await.map(|it| (at, it)) });

@@ -5,8 +5,11 @@ mod bare;
 mod chance;
 mod clock;
 mod counting;
+mod duplicates;
 mod expressions;
 mod figures;
+mod guessing;
+mod hostile;
 mod limits;
 mod load;
 mod pgbench;
@@ -52,6 +55,16 @@ struct Arguments {
     /// Only this, in two minutes: nodes on PostgreSQL beside pgbench with the same statements.
     #[arg(long)]
     postgres: bool,
+    /// Only this, in half a minute: what silent connections and expensive requests of one address
+    /// cost creates of another.
+    #[arg(long)]
+    hostile: bool,
+    /// Only this: what deduplication costs among 10,000 tokens of one fingerprint.
+    #[arg(long)]
+    duplicates: bool,
+    /// Only this: what the guessing budget costs creates by a public key.
+    #[arg(long)]
+    guessing: bool,
     /// Write the figures to a file as well.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -97,6 +110,15 @@ fn main() -> anyhow::Result<()> {
         let tokens = if arguments.quick { 20_000 } else { 100_000 };
         let swept = runtime.block_on(sweep::run(&plan, tokens))?;
         return Ok(out(&report::swept(&swept))?);
+    }
+    if arguments.duplicates {
+        return Ok(out(&duplicates::report(&runtime.block_on(duplicates::run(&plan))?))?);
+    }
+    if arguments.guessing {
+        return Ok(out(&guessing::report(&runtime.block_on(guessing::run(&plan))?))?);
+    }
+    if arguments.hostile {
+        return Ok(out(&hostile::report(&runtime.block_on(hostile::run(&plan))?))?);
     }
     if arguments.postgres {
         return Ok(out(&postgres::report(&runtime.block_on(postgres::run(&plan))?))?);

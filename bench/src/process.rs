@@ -30,6 +30,12 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     /// The key of the private application; the bare server has none and looks at none.
     pub(crate) api_key: String,
+    /// Of an application for browsers.
+    pub(crate) public_key: String,
+    /// The id of the tenant that these keys belong to.
+    pub(crate) tenant: String,
+    /// Where the operator asks, if that is elsewhere.
+    pub(crate) metrics: Option<SocketAddr>,
 }
 
 impl Server {
@@ -65,8 +71,7 @@ impl Server {
     fn spawn(mut command: Command) -> anyhow::Result<Self> {
         let mut child = command.stdout(Stdio::piped()).spawn()?;
         let stdout = child.stdout.take();
-        let mut server =
-            Self { child, address: (Ipv4Addr::LOCALHOST, 0).into(), api_key: "none".to_owned() };
+        let mut server = Self::new(child, (Ipv4Addr::LOCALHOST, 0).into());
         let mut line = String::new();
         BufReader::new(stdout.context("no output")?).read_line(&mut line)?;
         let ready: serde_json::Value =
@@ -76,7 +81,22 @@ impl Server {
         if let Some(key) = ready.pointer("/keys/private").and_then(|it| it.as_str()) {
             key.clone_into(&mut server.api_key);
         }
+        if let Some(key) = ready.pointer("/keys/public").and_then(|it| it.as_str()) {
+            key.clone_into(&mut server.public_key);
+        }
+        if let Some(tenant) = ready.get("tenant_id").and_then(|it| it.as_str()) {
+            tenant.clone_into(&mut server.tenant);
+        }
+        let metrics = ready.get("metrics").and_then(|it| it.as_str());
+        let metrics = metrics.and_then(|it| it.strip_prefix("http://")?.strip_suffix("/metrics"));
+        server.metrics = metrics.map(str::parse).transpose()?;
         Ok(server)
+    }
+
+    fn new(child: Child, address: SocketAddr) -> Self {
+        let none = || "none".to_owned();
+        let (api_key, public_key, tenant) = (none(), none(), none());
+        Self { child, address, api_key, public_key, tenant, metrics: None }
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -130,7 +150,7 @@ pub(crate) fn cold_start(program: &Path, folder: &Path) -> anyhow::Result<Durati
     let mut command = scrip_command(program, folder, address.port());
     let start = now();
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-    let server = Server { child, address, api_key: String::new() };
+    let server = Server::new(child, address);
     while start.elapsed() < PATIENCE {
         if is_healthy(address).unwrap_or(false) {
             let taken = start.elapsed();

@@ -119,6 +119,31 @@ impl Script for Creates {
     }
 }
 
+/// Sends the same create again and again.
+#[derive(Debug)]
+pub(crate) struct Repeated(Vec<u8>);
+
+impl Repeated {
+    pub(crate) fn create(api_key: &str, body: &str) -> Self {
+        let request = format!(
+            "POST /tokens HTTP/1.1\r\nHost: bench\r\nBT-API-KEY: {api_key}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        Self(request.into_bytes())
+    }
+}
+
+impl Script for Repeated {
+    fn next(&mut self) -> &[u8] {
+        &self.0
+    }
+
+    fn answered(&mut self, _body: &[u8]) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
 /// Reads tokens at random out of those there are.
 #[derive(Debug)]
 pub(crate) struct Reads {

@@ -11,13 +11,16 @@ use std::{
 use arc_swap::ArcSwapOption;
 use scrip_core::{Vault, audit::Operation, directory::Directory, error::Error, time::Ticks};
 use scrip_seal::{KeySource, Pepper};
-use tokio::sync::{Mutex, Semaphore, SetOnce};
+use scrip_threeds::message::MESSAGE_BYTES_MAX;
+use tokio::sync::{Mutex, SetOnce};
 
 use crate::{
     auth_failures::AuthFailures,
+    body_memory::BodyMemory,
     clock,
     demo::Demo,
-    http::client_address::TrustedProxies,
+    http::{client_address::TrustedProxies, probes::Readiness},
+    limited_stream::MinimumRate,
     limiter::Limiter,
     metrics::{Metrics, Reload, access::MetricsKey},
     ongoing::Ongoing,
@@ -41,8 +44,12 @@ pub struct App {
     pub proxies: TrustedProxies,
     /// Deprecated operations that the operator wants no more. Others cannot be switched off.
     pub switched_off: Vec<Operation>,
-    /// Room for large bodies in flight, in KiB.
-    pub body_room: Semaphore,
+    /// For bodies of callers that are known, and what is parsed from them.
+    pub body_memory: Arc<BodyMemory>,
+    /// For bodies of routes that need no key.
+    pub keyless_body_memory: Arc<BodyMemory>,
+    /// What `/readyz` found last.
+    pub readiness: Readiness,
     /// How many are open now.
     pub connections: AtomicUsize,
     /// The directory could not be followed for too long.
@@ -71,10 +78,13 @@ pub(crate) enum Load {
     Always,
 }
 
-/// Bodies up to this size are not counted. What is read of a body takes up to twenty times its size
-/// in memory, so the larger ones share a room.
-pub const SMALL_BODY_BYTES: usize = 64 * 1024;
-const LARGE_BODIES_KIB: usize = 64 * 1024;
+const BODY_MEMORY_BYTES: usize = 256 * 1024 * 1024;
+const KEYLESS_BODY_MEMORY_BYTES: usize = 16 * 1024 * 1024;
+const BODY_MEMORY_NETWORK_SHARE: usize = 4;
+/// However few connections there may be, a client network may have so many of them.
+const NETWORK_CONNECTIONS_MIN: usize = 8;
+/// Long enough that a short stall of a network does not count.
+const RATE_WINDOW: Duration = Duration::from_secs(30);
 /// What EMV allows.
 const RANGES_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -107,7 +117,13 @@ impl App {
             limiter: Limiter::default(),
             proxies: TrustedProxies::default(),
             switched_off: Vec::new(),
-            body_room: Semaphore::new(LARGE_BODIES_KIB),
+            body_memory: BodyMemory::new(BODY_MEMORY_BYTES, BODY_MEMORY_NETWORK_SHARE),
+            keyless_body_memory: BodyMemory::for_bodies_of(
+                MESSAGE_BYTES_MAX,
+                KEYLESS_BODY_MEMORY_BYTES,
+                BODY_MEMORY_NETWORK_SHARE,
+            ),
+            readiness: Readiness::default(),
             connections: AtomicUsize::new(0),
             stale: AtomicBool::new(false),
         }
@@ -199,10 +215,27 @@ pub struct Limits {
     /// From the last byte of the head to the last of the body.
     pub body_deadline: Duration,
     pub connections_max: usize,
+    /// A client network may have one part in so many of the connections.
+    pub connections_network_share: usize,
+    /// From the start of a connection to its first byte.
+    pub first_byte_deadline: Duration,
+    /// How fast a body must arrive.
+    pub request_rate: MinimumRate,
+    /// How fast an answer must be read.
+    pub answer_rate: MinimumRate,
     /// How long requests in flight may take to end when the server is told to stop.
     pub drain_deadline: Duration,
     /// The most that an authentication takes, which is waited for even then.
     pub authentication_deadline: Duration,
+}
+
+impl Limits {
+    /// Connections that one client network may have.
+    #[must_use]
+    pub fn network_connections(&self) -> usize {
+        let share = self.connections_max.checked_div(self.connections_network_share);
+        share.unwrap_or(self.connections_max).max(NETWORK_CONNECTIONS_MIN)
+    }
 }
 
 impl Default for Limits {
@@ -212,6 +245,10 @@ impl Default for Limits {
             header_deadline: Duration::from_secs(30),
             body_deadline: Duration::from_secs(30),
             connections_max: 4096,
+            connections_network_share: 16,
+            first_byte_deadline: Duration::from_secs(10),
+            request_rate: MinimumRate { bytes_per_second: 256, window: RATE_WINDOW },
+            answer_rate: MinimumRate { bytes_per_second: 1024, window: RATE_WINDOW },
             drain_deadline: Duration::from_secs(10),
             authentication_deadline: Duration::from_secs(60),
         }

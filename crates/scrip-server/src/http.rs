@@ -3,6 +3,7 @@
 pub(crate) mod api_keys;
 pub(crate) mod applications;
 pub(crate) mod authenticate;
+pub(crate) mod body;
 pub mod client_address;
 pub(crate) mod connection_formulas;
 pub(crate) mod cors;
@@ -16,7 +17,7 @@ pub(crate) mod outside;
 pub(crate) mod pages;
 pub(crate) mod permissions;
 pub(crate) mod pipeline;
-pub(crate) mod probes;
+pub mod probes;
 pub(crate) mod problem;
 pub(crate) mod sessions;
 pub(crate) mod tenants;

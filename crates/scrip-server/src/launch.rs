@@ -11,6 +11,7 @@ use std::{
 use anyhow::Context;
 use nix::sys::socket::{Backlog, listen};
 use scrip_core::audit::Operation;
+use scrip_threeds::message::MESSAGE_BYTES_MAX;
 use serde::Serialize;
 use tokio::{
     net::TcpListener,
@@ -20,12 +21,17 @@ use tokio::{
 use crate::{
     app::{App, Limits},
     bin_file,
+    body_memory::BodyMemory,
     clock::ticks,
-    config::{Deprecated, Environment, Settings, Switch, Tls},
+    config::{Deprecated, Environment, Server, Settings, Switch, Tls},
     control::Control,
     demo::authority,
     export, head_file, init,
-    metrics::{access::MetricsKey, listener},
+    limited_stream::MinimumRate,
+    metrics::{
+        access::MetricsKey,
+        listener::{self, Access, OperatorListener},
+    },
     process::{self, Memory},
     sealed,
     serve::{Listening, serve_on},
@@ -172,18 +178,15 @@ async fn run(
     let mut app = App::sealed(settings.open_vault(memory, asked).await?);
     app.threeds = Some(servers);
     app.ranges_every = settings.threeds.ranges_hours.seconds().saturating_mul(3600);
-    app.limits = limits(&settings);
-    app.switched_off = switched_off(&settings.deprecated);
+    set_bounds(&mut app, &settings);
     app.limiter = settings.limits.limiter().await?;
-    app.proxies = settings.limits.proxies();
     let key = settings.metrics.key_file.as_deref().map(MetricsKey::from_file).transpose()?;
-    let (own, key) = match listeners.metrics {
-        Some(listener) => (Some((TcpListener::from_std(listener)?, key)), None),
-        None => (None, key),
-    };
+    let (own_key, key) = if listeners.metrics.is_some() { (key, None) } else { (None, key) };
     app.metrics_key = key;
     let app = Arc::new(app);
-    let metrics = own.map(|(listener, key)| show_metrics(&app, listener, key)).transpose()?;
+    let access = Access { key: own_key, hosts: settings.metrics.hosts.0.clone() };
+    let own = listeners.metrics.map(|it| show_metrics(&app, it, access)).transpose()?;
+    let (metrics, operator_listener) = own.unzip();
     let results = listeners.results.map(TcpListener::from_std).transpose()?;
     let results_at = results.as_ref().map(TcpListener::local_addr).transpose()?;
     let results_url = results_at.map(|it| format!("https://{it}"));
@@ -230,23 +233,48 @@ async fn run(
     // It ends at once; what it has begun to write holds the lock until it is written.
     drop(keeping.await);
     head_file::update_at_end(&head_file, &vault).await;
+    drop(operator_listener);
     Ok(())
 }
 
 /// On a listener of its own, from now on; where that is.
 fn show_metrics(
     app: &Arc<App>,
-    listener: TcpListener,
-    key: Option<MetricsKey>,
-) -> anyhow::Result<String> {
+    listener: net::TcpListener,
+    access: Access,
+) -> anyhow::Result<(String, OperatorListener)> {
     let url = format!("http://{}{}", listener.local_addr()?, listener::PATH);
-    tokio::spawn(listener::serve(Arc::clone(app), listener, key));
-    Ok(url)
+    let clients = tokio::runtime::Handle::current();
+    Ok((url, OperatorListener::start(Arc::clone(app), listener, access, clients)?))
+}
+
+fn body_memory(server: &Server) -> (Arc<BodyMemory>, Arc<BodyMemory>) {
+    let share = server.body_memory_network_share.get();
+    let largest = server.body_bytes_max.get();
+    let keyed = BodyMemory::for_bodies_of(largest, server.body_memory_bytes.get(), share);
+    let keyless = server.keyless_body_memory_bytes.get();
+    (keyed, BodyMemory::for_bodies_of(MESSAGE_BYTES_MAX, keyless, share))
+}
+
+/// What a client may ask of the server.
+fn set_bounds(app: &mut App, settings: &Settings) {
+    app.limits = limits(settings);
+    (app.body_memory, app.keyless_body_memory) = body_memory(&settings.server);
+    app.switched_off = switched_off(&settings.deprecated);
+    app.proxies = settings.limits.proxies();
 }
 
 fn limits(settings: &Settings) -> Limits {
     let server = &settings.server;
+    let rate = |bytes_per_second| MinimumRate {
+        bytes_per_second,
+        window: server.rate_window_seconds.seconds(),
+    };
     Limits {
+        connections_network_share: server.connections_network_share.get(),
+        first_byte_deadline: server.first_byte_deadline_seconds.seconds(),
+        request_rate: rate(server.request_bytes_per_second_min.number()),
+        answer_rate: rate(server.answer_bytes_per_second_min.number()),
         body_bytes_max: server.body_bytes_max.get(),
         header_deadline: server.header_deadline_seconds.seconds(),
         body_deadline: server.body_deadline_seconds.seconds(),

@@ -5,7 +5,7 @@
 
 pub mod access;
 mod label;
-pub(crate) mod listener;
+pub mod listener;
 mod own_process;
 mod page;
 mod shown;
@@ -19,11 +19,11 @@ use scrip_core::{
     time::Timestamp,
 };
 
-use crate::metrics::label::Levels;
 pub(crate) use crate::metrics::{
     label::{Counters, Label, labels},
     shown::render,
 };
+use crate::{connection::Cut, metrics::label::Levels};
 
 /// What a server counts.
 #[derive(Debug)]
@@ -35,6 +35,11 @@ pub struct Metrics {
     pub in_flight: Level,
     pub(crate) accepted: Counter,
     pub(crate) panics: Counter,
+    pub(crate) connections_refused: Counters<ConnectionRefused>,
+    pub(crate) connections_evicted: Counters<ConnectionEvicted>,
+    pub(crate) connections_cut: Counters<Cut>,
+    pub(crate) bodies_refused: Counters<BodyRefused>,
+    pub(crate) readiness_checks: Counter,
     pub(crate) refused: Counters<Refusal>,
     pub(crate) unauthenticated: Counters<Unauthenticated>,
     pub(crate) idempotency: Counters<Turn>,
@@ -51,6 +56,23 @@ labels! {
         NoRoute "no_route",
         MethodNotAllowed "method_not_allowed",
         Sealed "sealed",
+    }
+
+    /// Why a connection was not accepted.
+    pub(crate) enum ConnectionRefused {
+        NetworkFull "network_full",
+    }
+
+    /// Why an idle connection lost its slot to a new one.
+    pub(crate) enum ConnectionEvicted {
+        Full "full",
+        NetworkFull "network_full",
+    }
+
+    /// Why a body found no memory.
+    pub(crate) enum BodyRefused {
+        Pool "pool",
+        NetworkShare "network_share",
     }
 
     /// Why a request at a route has no caller.
@@ -91,7 +113,7 @@ labels! {
 }
 
 /// The statuses that an answer can have, and one for whatever comes to be forgotten here.
-const STATUSES: [(u16, &str); 18] = [
+const STATUSES: [(u16, &str); 19] = [
     (200, "200"),
     (201, "201"),
     (204, "204"),
@@ -102,6 +124,7 @@ const STATUSES: [(u16, &str); 18] = [
     (408, "408"),
     (409, "409"),
     (410, "410"),
+    (411, "411"),
     (413, "413"),
     (415, "415"),
     (422, "422"),
@@ -132,6 +155,11 @@ impl Metrics {
             in_flight: Level::default(),
             accepted: Counter::default(),
             panics: Counter::default(),
+            connections_refused: Counters::default(),
+            connections_evicted: Counters::default(),
+            connections_cut: Counters::default(),
+            bodies_refused: Counters::default(),
+            readiness_checks: Counter::default(),
             refused: Counters::default(),
             unauthenticated: Counters::default(),
             idempotency: Counters::default(),

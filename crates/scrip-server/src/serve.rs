@@ -1,4 +1,5 @@
-//! The listener: accepts up to a cap, gives every connection deadlines, and drains when told to.
+//! The listener: accepts up to a cap for all and one for each client network, gives every connection
+//! deadlines, and drains when told to.
 
 use std::{
     future::{Future, pending},
@@ -14,9 +15,10 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::graceful::GracefulConnection,
 };
+use scrip_core::rate_limit::Network;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::watch,
     time::{sleep, timeout},
 };
 use tokio_rustls::server::TlsStream;
@@ -25,8 +27,10 @@ use crate::{
     app::{App, Limits},
     background,
     connection::{Activity, Connection},
+    connection_table::{Admission, ConnectionTable, Eviction, Slot},
     http,
-    patience::Patient,
+    limited_stream::{LimitedStream, StreamLimits},
+    metrics::{ConnectionEvicted, ConnectionRefused},
     sealed,
     tls::{Certificates, H2},
 };
@@ -40,6 +44,9 @@ const HEADER_LIST_BYTES_MAX: u32 = 64 * 1024;
 const STREAMS_MAX: u32 = 100;
 const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
+
+/// How long an idle connection that loses its slot may take to say goodbye.
+const EVICTION_GRACE: Duration = Duration::from_millis(100);
 
 /// A socket, and how to speak on it: in clear when there are no certificates.
 #[derive(Debug)]
@@ -58,15 +65,9 @@ pub(crate) async fn serve_on(app: Arc<App>, listening: Listening, stop: impl Fut
     let Listening { tcp, tls } = listening;
     let front = Arc::new(Front::new(Arc::clone(&app), tls));
     let (drain, draining) = watch::channel(());
-    let room = Arc::new(Semaphore::new(app.limits.connections_max));
+    let table = ConnectionTable::new(app.limits.connections_max, app.limits.network_connections());
     let mut stop = pin!(stop);
     loop {
-        // Room first: past the cap a connection waits in the kernel's queue, not in our memory.
-        let permit = tokio::select! {
-            () = &mut stop => break,
-            permit = Arc::clone(&room).acquire_owned() => permit,
-        };
-        let Ok(permit) = permit else { break };
         let (stream, peer) = tokio::select! {
             () = &mut stop => break,
             accepted = tcp.accept() => match accepted {
@@ -79,10 +80,15 @@ pub(crate) async fn serve_on(app: Arc<App>, listening: Listening, stop: impl Fut
                 }
             },
         };
+        // While every connection has a request in progress, further ones wait in the kernel's queue.
+        let admitted = tokio::select! {
+            () = &mut stop => break,
+            admitted = admit(&app, &table, peer) => admitted,
+        };
+        let Some(place) = admitted else { continue };
         let (front, draining) = (Arc::clone(&front), draining.clone());
-        let place = Place::take(permit, Arc::clone(&app));
         tokio::spawn(async move {
-            front.connect(stream, peer, draining).await;
+            front.connect(stream, peer, (&place, draining)).await;
             drop(place);
         });
     }
@@ -97,23 +103,42 @@ pub(crate) async fn serve_on(app: Arc<App>, listening: Listening, stop: impl Fut
     }
 }
 
-/// A connection's share of the cap.
+/// A connection's slot, and what it does.
 struct Place {
-    _permit: OwnedSemaphorePermit,
+    slot: Slot,
+    activity: Arc<Activity>,
     app: Arc<App>,
 }
 
-impl Place {
-    fn take(permit: OwnedSemaphorePermit, app: Arc<App>) -> Self {
-        app.connections.fetch_add(1, Ordering::Relaxed);
-        app.metrics.accepted.one();
-        Self { _permit: permit, app }
+/// A slot for a new connection; none when its network has all of its slots in use.
+async fn admit(app: &Arc<App>, table: &Arc<ConnectionTable>, peer: SocketAddr) -> Option<Place> {
+    // A proxy speaks for many clients.
+    let is_proxy = app.proxies.has(peer.ip().to_canonical());
+    let network = (!is_proxy).then(|| Network::of(peer.ip()));
+    let activity = Arc::new(Activity::new());
+    let (slot, eviction) = match table.admit(network, &activity).await {
+        Admission::Admitted(slot, eviction) => (slot, eviction),
+        Admission::NetworkFull => {
+            app.metrics.connections_refused.one(ConnectionRefused::NetworkFull);
+            return None;
+        }
+    };
+    match eviction {
+        Eviction::None => (),
+        Eviction::OfNetwork => app.metrics.connections_evicted.one(ConnectionEvicted::NetworkFull),
+        Eviction::OfAll => app.metrics.connections_evicted.one(ConnectionEvicted::Full),
     }
+    app.connections.fetch_add(1, Ordering::Relaxed);
+    app.metrics.accepted.one();
+    Some(Place { slot, activity, app: Arc::clone(app) })
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         self.app.connections.fetch_sub(1, Ordering::Relaxed);
+        if let Some(cut) = self.activity.reason() {
+            self.app.metrics.connections_cut.one(cut);
+        }
     }
 }
 
@@ -138,7 +163,12 @@ impl Front {
 
     /// One connection, from its first byte to its last. A client that breaks off is no event of
     /// ours.
-    async fn connect(&self, stream: TcpStream, peer: SocketAddr, draining: Draining) {
+    async fn connect(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        (place, draining): (&Place, Draining),
+    ) {
         // Answers are written whole, so there is nothing to wait for.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "nodelay");
@@ -148,22 +178,26 @@ impl Front {
             open: self.open.clone(),
             sealed: self.sealed.clone(),
             peer,
-            activity: Arc::default(),
+            activity: Arc::clone(&place.activity),
         };
-        let stream = Patient::new(stream, self.app.limits.header_deadline);
+        let limits = StreamLimits::of(&self.app.limits);
+        let stream = LimitedStream::new(stream, limits, Arc::clone(&place.activity));
+        let ending = (place, draining);
         let Some(tls) = &self.tls else {
             let connection = self.http1.serve_connection(TokioIo::new(stream), service);
-            return self.drive(connection, draining, pending()).await;
+            return self.drive(connection, ending, pending()).await;
         };
-        let Some(stream) = self.shake_hands(tls, stream, draining.clone()).await else { return };
+        let (place, draining) = ending;
+        let shaken = self.shake_hands(tls, stream, (place, draining.clone())).await;
+        let Some(stream) = shaken else { return };
+        let ending = (place, draining);
         if stream.get_ref().1.alpn_protocol() == Some(H2) {
-            let activity: Arc<Activity> = Arc::clone(&service.activity);
-            let idle = activity.idle(self.app.limits.header_deadline);
+            let idle = Arc::clone(&place.activity).idle(self.app.limits.header_deadline);
             let connection = self.http2.serve_connection(TokioIo::new(stream), service);
-            self.drive(connection, draining, idle).await;
+            self.drive(connection, ending, idle).await;
         } else {
             let connection = self.http1.serve_connection(TokioIo::new(stream), service);
-            self.drive(connection, draining, pending()).await;
+            self.drive(connection, ending, pending()).await;
         }
     }
 
@@ -172,22 +206,23 @@ impl Front {
     async fn shake_hands(
         &self,
         tls: &Certificates,
-        stream: Patient<TcpStream>,
-        mut draining: Draining,
-    ) -> Option<TlsStream<Patient<TcpStream>>> {
+        stream: LimitedStream<TcpStream>,
+        (place, mut draining): (&Place, Draining),
+    ) -> Option<TlsStream<LimitedStream<TcpStream>>> {
         let shaking = timeout(self.app.limits.header_deadline, tls.acceptor().accept(stream));
         tokio::select! {
             shaken = shaking => shaken.ok()?.ok(),
+            () = place.slot.evicted.notified() => None,
             _ = draining.changed() => None,
         }
     }
 
-    /// Lets a connection run until it ends, until the server stops, or until it was idle for too
-    /// long; the last two let requests in flight finish.
+    /// Lets a connection run until it ends, until the server stops, until it was idle for too long,
+    /// or until another one takes its slot; the last three let requests in flight finish.
     async fn drive(
         &self,
         connection: impl GracefulConnection,
-        mut draining: Draining,
+        (place, mut draining): (&Place, Draining),
         idle: impl Future<Output = ()>,
     ) {
         let mut connection = pin!(connection);
@@ -201,6 +236,13 @@ impl Front {
             () = idle => {
                 connection.as_mut().graceful_shutdown();
                 drop(timeout(self.app.limits.drain_deadline, connection).await);
+            }
+            () = place.slot.evicted.notified() => {
+                // A request may have begun since the choice was made.
+                let is_idle = place.activity.idle_since().is_some();
+                let most = if is_idle { EVICTION_GRACE } else { self.app.limits.drain_deadline };
+                connection.as_mut().graceful_shutdown();
+                drop(timeout(most, connection).await);
             }
         }
     }

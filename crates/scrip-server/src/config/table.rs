@@ -15,8 +15,8 @@ use crate::{
         storage::StorageUrl,
         threeds::{PublicUrl, SchemeSettings},
         value::{
-            Endpoint, EpochKeysAt, Export, Form, LockMemory, LogFilter, LogFormat, Switch, Value,
-            Within,
+            Endpoint, EpochKeysAt, Export, Form, HostNames, LockMemory, LogFilter, LogFormat,
+            Switch, Value, Within,
         },
     },
     limiter::WhenAway,
@@ -124,8 +124,30 @@ settings! {
         header_deadline_seconds: Within<1, 3600> = "30",
         /// How long a body may take to arrive.
         body_deadline_seconds: Within<1, 3600> = "30",
-        /// Connections served at once; further ones wait.
+        /// Connections served at once. A further one takes the place of the idlest connection
+        /// without a request in progress, or waits.
         connections_max: Within<1, 1_000_000> = "4096",
+        /// A client network (an IPv4 address, or 64 bits of an IPv6 address) may have one part in so
+        /// many of these connections, and at least 8; networks of
+        /// `limits.trusted_proxies` have no cap.
+        connections_network_share: Within<1, 1_000_000> = "16",
+        /// How long a new connection may take to send its first byte.
+        first_byte_deadline_seconds: Within<1, 3600> = "10",
+        /// How fast the body of a request must arrive, measured over `rate_window_seconds`; 0 for
+        /// no minimum.
+        request_bytes_per_second_min: Within<0, 1_000_000> = "256",
+        /// How fast a client must read an answer, measured over `rate_window_seconds`; 0 for
+        /// no minimum.
+        answer_bytes_per_second_min: Within<0, 1_000_000> = "1024",
+        /// The time over which these two rates are measured.
+        rate_window_seconds: Within<1, 3600> = "30",
+        /// Memory for request bodies in flight and what is parsed from them, counted as 17 times the
+        /// length of a body; at least as much as one body of `body_bytes_max` needs.
+        body_memory_bytes: Within<1024, 4_294_967_295> = "268435456",
+        /// The same for requests that need no key, such as 3-D Secure notifications.
+        keyless_body_memory_bytes: Within<1024, 4_294_967_295> = "16777216",
+        /// A client network may have one part in so many of either memory.
+        body_memory_network_share: Within<1, 1_000_000> = "4",
         /// How long requests in flight may take to end when the server is told to stop.
         drain_deadline_seconds: Within<1, 3600> = "10",
         /// The user to become when started as root; empty to stay who we are.
@@ -258,6 +280,9 @@ settings! {
         /// A file with the bearer key that /metrics then needs; without a listener of its own,
         /// /metrics is where the clients ask, for whoever has this key.
         key_file: Option<PathBuf> = "",
+        /// Names, between commas, by which the listener of metrics may be asked, such as
+        /// `scrip.internal`; addresses and `localhost` always may.
+        hosts: HostNames = "",
     }
     telemetry: TelemetrySettings {
         /// Where a collector takes traces by OTLP over plain HTTP, such as

@@ -37,6 +37,10 @@ impl<const MIN: u32, const MAX: u32> Within<MIN, MAX> {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+
     pub(crate) fn milliseconds(self) -> Duration {
         Duration::from_millis(self.0.into())
     }
@@ -203,6 +207,23 @@ impl Value for Export {
         let file = path("file:").map(Self::File);
         let parsed = file.or_else(|| path("syslog:").map(Self::Syslog));
         parsed.ok_or_else(|| "must be file: or syslog: and an absolute path".to_owned())
+    }
+}
+
+/// Host names between commas, without ports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HostNames(pub(crate) Vec<String>);
+
+impl Value for HostNames {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let rule = "must be host names between commas, without ports, such as scrip.internal";
+        let is_plain = |it: char| it.is_ascii_alphanumeric() || ['-', '.', '_'].contains(&it);
+        let names = text.split(',').map(str::trim).filter(|_| !text.trim().is_empty());
+        let names: Vec<_> = names.map(str::to_owned).collect();
+        let is_name = |it: &String| !it.is_empty() && it.chars().all(is_plain);
+        if names.iter().all(is_name) { Ok(Self(names)) } else { Err(rule.to_owned()) }
     }
 }
 

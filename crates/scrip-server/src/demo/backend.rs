@@ -6,17 +6,13 @@ use axum::{Router, body::Body, extract::Request, response::Response};
 use http_body_util::BodyExt;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use jiff::{Timestamp, tz::TimeZone};
-use scrip_core::{error::Error, id::SessionId};
+use scrip_core::{error::Error, id::SessionId, rate_limit::Network};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
 use crate::{
     app::App,
-    http::{
-        pipeline::{self, read_body},
-        problem::Problem,
-    },
+    http::{body::read_body, pipeline, problem::Problem},
     wire::answer,
 };
 
@@ -100,8 +96,8 @@ fn session_id(text: &str) -> Result<SessionId, Problem> {
 
 impl Shop<'_> {
     async fn read<T: for<'de> Deserialize<'de>>(&self, mut body: Body) -> Result<T, Problem> {
-        let read = timeout(self.app.limits.body_deadline, read_body(&mut body, BODY_BYTES_MAX));
-        let bytes = read.await.map_err(|_| Problem::BodyTimeout)??;
+        let mut reservation = self.app.keyless_body_memory.begin(Network::of(self.client));
+        let bytes = read_body(self.app, &mut body, BODY_BYTES_MAX, &mut reservation).await?;
         let malformed = |_| Problem::Malformed("the demo's page does not write this".to_owned());
         serde_json::from_slice(&bytes).map_err(malformed)
     }

@@ -69,6 +69,10 @@ fn count(app: &App, headers: &HeaderMap, problem: &Problem) {
         | Problem::UnsupportedMediaType(_)
         | Problem::Gone(_)
         | Problem::TooLarge
+        | Problem::LengthRequired
+        | Problem::Misdirected
+        | Problem::NotReady
+        | Problem::NoBodyMemory
         | Problem::BodyTimeout
         | Problem::Malformed(_)
         | Problem::Sealed

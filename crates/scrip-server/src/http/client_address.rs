@@ -31,7 +31,7 @@ impl TrustedProxies {
         client
     }
 
-    fn has(&self, address: IpAddr) -> bool {
+    pub(crate) fn has(&self, address: IpAddr) -> bool {
         self.0.iter().any(|it| it.contains(&address))
     }
 }

@@ -3,19 +3,24 @@
 
 use std::sync::Arc;
 
-use axum::{body::Body, extract::Request, response::Response};
+use axum::{
+    body::{Body, HttpBody},
+    extract::Request,
+    response::Response,
+};
 use bytes::Bytes;
 use hyper::http::request::Parts;
-use scrip_core::{audit::Operation, caller::Origin, directory::Directory};
+use scrip_core::{audit::Operation, caller::Origin, directory::Directory, rate_limit::Network};
 use scrip_threeds::message::MESSAGE_BYTES_MAX;
-use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use crate::{
     app::App,
     http::{
-        Handling, names, notifications,
-        pipeline::{check_content_type, client, path_ids, read_body, room},
+        Handling,
+        body::read_body,
+        names, notifications,
+        pipeline::{check_content_type, client, path_ids},
         problem::Problem,
         throttle,
         trace::{self, TraceId},
@@ -44,6 +49,14 @@ impl Sent {
         match self {
             Self::Form => "application/x-www-form-urlencoded",
             Self::Message => "application/json",
+        }
+    }
+
+    /// Directory servers may send chunks.
+    pub(crate) fn needs_length(self) -> bool {
+        match self {
+            Self::Form => true,
+            Self::Message => false,
         }
     }
 
@@ -103,10 +116,12 @@ async fn hear(
     let address = client(&head.extensions);
     throttle::stranger(app, address).await?;
     check_content_type(Some(row.sent.content_type()), &head.headers)?;
-    let _room = room(app, body, row.sent.bytes_max())?;
-    let read = read_body(body, row.sent.bytes_max());
-    let body =
-        timeout(app.limits.body_deadline, read).await.map_err(|_| Problem::BodyTimeout)??;
+    // A browser announces the length of a form; a body without it only holds memory open.
+    if row.sent.needs_length() && body.size_hint().exact().is_none() {
+        return Err(Problem::LengthRequired);
+    }
+    let mut reservation = app.keyless_body_memory.begin(Network::of(address));
+    let body = read_body(app, body, row.sent.bytes_max(), &mut reservation).await?;
     let directory = app.directory.load_full().ok_or(Problem::Sealed)?;
     let (id, secret) = path_ids(names(row.path), head).await;
     let heard = Heard {
@@ -118,5 +133,7 @@ async fn hear(
         query: head.uri.query().map(str::to_owned),
         body,
     };
-    (row.handler)(heard).await
+    let answered = (row.handler)(heard).await;
+    drop(reservation);
+    answered
 }

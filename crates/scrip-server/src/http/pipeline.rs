@@ -17,7 +17,6 @@ use axum::{
 };
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http_body_util::BodyExt;
 use hyper::{
     HeaderMap, Method, StatusCode, Uri,
     header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue},
@@ -30,17 +29,18 @@ use scrip_core::{
     directory::Directory,
     error::Error,
     operations::record_refusal::{Refused, record_refusal},
+    rate_limit::Network,
     store::Claim,
 };
-use tokio::{sync::SemaphorePermit, time::timeout};
 use tower::ServiceExt;
 use tracing::Instrument;
 
 use crate::{
-    app::{App, SMALL_BODY_BYTES},
+    app::App,
     http::{
         self, BodyKind, Route,
         authenticate::{authenticate, single},
+        body::read_body,
         cors, deprecation,
         idempotency::{self, Next},
         keyless::{Counted, Keyless},
@@ -268,18 +268,11 @@ async fn let_in(
         }
     };
     let (id, inner_id) = path_ids(route.ids, head).await;
-    // Held until the request is answered: what a body becomes takes room too.
-    let _room = match route.body {
-        BodyKind::None | BodyKind::Unread => None,
-        BodyKind::Json | BodyKind::Question | BodyKind::MergePatch => {
-            room(app, body, app.limits.body_bytes_max)?
-        }
-    };
+    let mut reservation = app.body_memory.begin(Network::of(caller.origin().address));
     let body = match route.body {
         BodyKind::None | BodyKind::Unread => Bytes::new(),
         BodyKind::Json | BodyKind::Question | BodyKind::MergePatch => {
-            let read = read_body(body, app.limits.body_bytes_max);
-            timeout(app.limits.body_deadline, read).await.map_err(|_| Problem::BodyTimeout)??
+            read_body(app, body, app.limits.body_bytes_max, &mut reservation).await?
         }
     };
     let caller = still(app, known_by, caller, &head.headers).await?;
@@ -291,7 +284,13 @@ async fn let_in(
     let asker = caller.clone();
     let asked =
         Asked { app: Arc::clone(app), caller, needs, id, inner_id, query, accept, body, claim };
+    // The memory belongs to the handler: it may outlive its client.
     let handling = (route.handler)(asked);
+    let handling = async move {
+        let handled = handling.await;
+        drop(reservation);
+        handled
+    };
     if !claimed {
         return unless_rejected(&asker, handling.await);
     }
@@ -369,50 +368,10 @@ pub(super) fn check_content_type(
     Err(Problem::UnsupportedMediaType(wanted))
 }
 
-/// Room for a large body, or for one that does not say how large it is.
-pub(super) fn room<'a>(
-    app: &'a App,
-    body: &Body,
-    bytes_max: usize,
-) -> Result<Option<SemaphorePermit<'a>>, Problem> {
-    let bytes = body.size_hint().exact().and_then(|it| usize::try_from(it).ok());
-    let bytes = bytes.unwrap_or(bytes_max).min(bytes_max);
-    if bytes <= SMALL_BODY_BYTES {
-        return Ok(None);
-    }
-    let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
-    let full = |_| Error::Unavailable("too many large bodies are in flight".into());
-    Ok(Some(app.body_room.try_acquire_many(kib).map_err(full)?))
-}
-
-pub(crate) async fn read_body(body: &mut Body, bytes_max: usize) -> Result<Bytes, Problem> {
-    if body.size_hint().lower() > u64::try_from(bytes_max).unwrap_or(u64::MAX) {
-        return Err(Problem::TooLarge);
-    }
-    // Nearly every body is one chunk, which is then not copied.
-    let mut first = Bytes::new();
-    let mut whole = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let broken = |_| Problem::Malformed("the body broke off".to_owned());
-        let Ok(chunk) = frame.map_err(broken)?.into_data() else { continue };
-        if first.len().max(whole.len()).saturating_add(chunk.len()) > bytes_max {
-            return Err(Problem::TooLarge);
-        }
-        if first.is_empty() {
-            first = chunk;
-            continue;
-        }
-        if whole.is_empty() {
-            whole.extend_from_slice(&first);
-        }
-        whole.extend_from_slice(&chunk);
-    }
-    Ok(if whole.is_empty() { first } else { whole.into() })
-}
-
 #[cfg(test)]
 mod tests {
     use axum::routing::get;
+    use http_body_util::BodyExt;
     use scrip_core::time::Clock;
 
     use super::*;

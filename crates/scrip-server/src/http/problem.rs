@@ -29,6 +29,10 @@ pub(crate) enum Problem {
     /// It was here once, or is switched off.
     Gone(&'static Deprecated),
     TooLarge,
+    /// The length of a body must be announced here.
+    LengthRequired,
+    /// The operator listener was asked by a name that is not its own.
+    Misdirected,
     BodyTimeout,
     /// Not JSON, or JSON that is not read: the rule and where.
     Malformed(String),
@@ -38,6 +42,10 @@ pub(crate) enum Problem {
     Refused,
     /// Nobody can tell whether it is one too many. The log has said so once.
     Uncounted,
+    /// The store does not serve. The check has logged why.
+    NotReady,
+    /// All memory for bodies is in use, or all that the client's network may have.
+    NoBodyMemory,
     Failed(Error),
 }
 
@@ -92,6 +100,8 @@ impl Problem {
             Self::UnsupportedMediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Gone(_) => StatusCode::GONE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::LengthRequired => StatusCode::LENGTH_REQUIRED,
+            Self::Misdirected => StatusCode::MISDIRECTED_REQUEST,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BadHeader(_) | Self::Malformed(_) | Self::Failed(Error::Invalid(_)) => {
                 StatusCode::BAD_REQUEST
@@ -103,6 +113,8 @@ impl Problem {
             Self::Sealed
             | Self::Refused
             | Self::Uncounted
+            | Self::NotReady
+            | Self::NoBodyMemory
             | Self::Failed(Error::Unavailable(_)) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Failed(Error::Internal(_)) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -118,6 +130,10 @@ impl Problem {
             Self::UnsupportedMediaType(wanted) => format!("the content type must be {wanted}"),
             Self::Gone(it) => it.gone(),
             Self::TooLarge => "the body is larger than this server accepts".to_owned(),
+            Self::LengthRequired => "the Content-Length header is required here".to_owned(),
+            Self::Misdirected => {
+                "this name is not in metrics.hosts; ask by address or add the name".to_owned()
+            }
             Self::BodyTimeout => "the body did not arrive in time".to_owned(),
             Self::Malformed(rule) => rule.clone(),
             Self::Sealed => "the vault is sealed until it has its keys; try again".to_owned(),
@@ -126,6 +142,10 @@ impl Problem {
                     .to_owned()
             }
             Self::Uncounted => "requests cannot be counted now; try again shortly".to_owned(),
+            Self::NotReady => "the storage does not answer; try again shortly".to_owned(),
+            Self::NoBodyMemory => {
+                "too many or too large bodies are in flight; try again shortly".to_owned()
+            }
             Self::Failed(error) => error.to_string(),
         }
     }
@@ -144,15 +164,19 @@ impl Problem {
             | Self::BadHeader(_)
             | Self::UnsupportedMediaType(_)
             | Self::TooLarge
+            | Self::LengthRequired
             | Self::Malformed(_) => Some("invalid"),
             Self::NoRoute
             | Self::MethodNotAllowed
             | Self::Unauthorized
             | Self::NoBearer
+            | Self::Misdirected
             | Self::BodyTimeout
             | Self::Sealed
             | Self::Refused
             | Self::Uncounted
+            | Self::NotReady
+            | Self::NoBodyMemory
             | Self::Failed(Error::TooMany { .. } | Error::Unavailable(_) | Error::Internal(_)) => {
                 None
             }
@@ -165,6 +189,8 @@ impl Problem {
             Self::Sealed
             | Self::Refused
             | Self::Uncounted
+            | Self::NotReady
+            | Self::NoBodyMemory
             | Self::Failed(Error::Unavailable(_)) => Some(Duration::from_secs(1)),
             Self::NoRoute
             | Self::MethodNotAllowed
@@ -174,6 +200,8 @@ impl Problem {
             | Self::UnsupportedMediaType(_)
             | Self::Gone(_)
             | Self::TooLarge
+            | Self::LengthRequired
+            | Self::Misdirected
             | Self::BodyTimeout
             | Self::Malformed(_)
             | Self::Failed(_) => None,

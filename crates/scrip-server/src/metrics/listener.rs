@@ -1,78 +1,264 @@
-//! A listener for metrics alone: plain HTTP, one path, apart from the clients'. It answers while the
-//! vault is sealed and while the server drains, and ends with the runtime.
+//! A listener for the operator: metrics and probes in plain HTTP, separate from the clients'.
+//!
+//! It runs on a thread and a runtime of its own, with connection slots of its own, so that it
+//! answers while every worker of the clients' runtime is busy, while the vault is sealed, and while
+//! the server drains.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    io,
+    net::{self, IpAddr},
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
 
 use axum::response::Response;
 use hyper::{
-    Method, Request,
+    Method, Request, Version,
     body::Incoming,
-    header::{CACHE_CONTROL, HeaderValue},
+    header::{CACHE_CONTROL, HOST, HeaderValue},
+    http::{request::Parts, uri::Authority},
     server::conn::http1,
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    runtime::{Builder, Handle},
+    sync::oneshot,
     time::{sleep, timeout},
 };
 
 use crate::{
     app::App,
-    http::{problem::Problem, trace::TraceId},
+    connection::Activity,
+    connection_table::{Admission, ConnectionTable, Slot},
+    http::{authenticate::single, probes, problem::Problem, trace::TraceId, unread_body},
+    limited_stream::{LimitedStream, MinimumRate, StreamLimits},
     metrics::access::{self, MetricsKey},
-    patience::Patient,
 };
 
 pub(crate) const PATH: &str = "/metrics";
 
-/// Somebody scrapes, and perhaps a second one; whoever holds connections keeps out only his like.
+/// A scraper, a prober, and some more; a client that holds connections keeps out only its like.
 const CONNECTIONS_MAX: usize = 32;
 const DEADLINE: Duration = Duration::from_secs(30);
 /// A scraper that keeps its connection may, for as long as this.
 const CONNECTION_DEADLINE: Duration = Duration::from_secs(600);
 const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// More than a check of readiness may take, which has a deadline of its own.
+const READY_MOST: Duration = probes::READY_WITHIN.saturating_add(Duration::from_millis(250));
 
-/// With a key, it is asked for here too.
-pub(crate) async fn serve(app: Arc<App>, listener: TcpListener, key: Option<MetricsKey>) {
-    let key = Arc::new(key);
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+const LIMITS: StreamLimits = StreamLimits {
+    first_byte_deadline: Duration::from_secs(10),
+    write_deadline: DEADLINE,
+    answer_rate: MinimumRate { bytes_per_second: 1024, window: DEADLINE },
+};
+
+/// Who is let in.
+#[derive(Debug, Default)]
+pub struct Access {
+    /// With a key, `/metrics` needs it here too.
+    pub key: Option<MetricsKey>,
+    /// Names, besides addresses and `localhost`, by which the listener is asked.
+    pub hosts: Vec<String>,
+}
+
+/// The thread that listens, until it is dropped.
+#[derive(Debug)]
+pub struct OperatorListener {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl OperatorListener {
+    /// The listener must not block. Checks of readiness run on the runtime that serves clients.
+    ///
+    /// # Errors
+    /// There are no more threads or descriptors.
+    pub fn start(
+        app: Arc<App>,
+        listener: net::TcpListener,
+        access: Access,
+        clients: Handle,
+    ) -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let listener = {
+            let _inside = runtime.enter();
+            TcpListener::from_std(listener)?
+        };
+        let (stop, stopped) = oneshot::channel();
+        let shared = Arc::new(Shared { app, access, clients });
+        let thread =
+            thread::Builder::new().name("operator-listener".to_owned()).spawn(move || {
+                runtime.block_on(async {
+                    tokio::select! {
+                        () = serve(shared, listener) => (),
+                        _ = stopped => (),
+                    }
+                });
+            })?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for OperatorListener {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+/// What all connections have in common.
+struct Shared {
+    app: Arc<App>,
+    access: Access,
+    clients: Handle,
+}
+
+async fn serve(shared: Arc<Shared>, listener: TcpListener) {
+    let table = ConnectionTable::new(CONNECTIONS_MAX, CONNECTIONS_MAX);
     loop {
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::warn!(%error, "accept failed for metrics");
+                tracing::warn!(%error, "accept failed on the operator listener");
                 sleep(Duration::from_millis(50)).await;
                 continue;
             }
         };
-        let (app, key) = (Arc::clone(&app), Arc::clone(&key));
+        let activity = Arc::new(Activity::new());
+        let Admission::Admitted(slot, _) = table.admit(None, &activity).await else { continue };
+        let shared = Arc::clone(&shared);
         tokio::spawn(async move {
-            drop(timeout(CONNECTION_DEADLINE, connect(&app, stream, &key)).await);
-            drop(permit);
+            let connected = connect(&shared, stream, (&slot, activity));
+            drop(timeout(CONNECTION_DEADLINE, connected).await);
+            drop(slot);
         });
     }
 }
 
-async fn connect(app: &App, stream: TcpStream, key: &Option<MetricsKey>) {
-    let stream = TokioIo::new(Patient::new(stream, DEADLINE));
-    let service =
-        service_fn(async |request| Ok::<_, Infallible>(answer(app, key.as_ref(), &request)));
+async fn connect(shared: &Shared, stream: TcpStream, (slot, activity): (&Slot, Arc<Activity>)) {
+    let stream = TokioIo::new(LimitedStream::new(stream, LIMITS, Arc::clone(&activity)));
+    let service = service_fn(async |request| {
+        activity.begin();
+        let response = answer(shared, request).await;
+        activity.end();
+        Ok::<_, Infallible>(response)
+    });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(DEADLINE).max_buf_size(HEAD_BYTES_MAX);
-    // Whoever breaks off is no event of ours.
-    drop(builder.serve_connection(stream, service).await);
+    let connection = builder.serve_connection(stream, service);
+    tokio::select! {
+        // A client that breaks off is no event of ours.
+        _ = connection => (),
+        () = slot.evicted.notified() => (),
+    }
 }
 
-fn answer(app: &App, key: Option<&MetricsKey>, request: &Request<Incoming>) -> Response {
+async fn answer(shared: &Shared, request: Request<Incoming>) -> Response {
     let trace = TraceId::of_headers(request.headers());
-    let mut response = match (request.method(), request.uri().path()) {
-        (&Method::GET | &Method::HEAD, PATH) => access::answer(app, key, request.headers(), &trace),
-        (_, PATH) => Problem::MethodNotAllowed.response(&trace),
-        _ => Problem::NoRoute.response(&trace),
+    let (request, unread) = unread_body::split(request);
+    let (head, _) = request.into_parts();
+    let mut response = match check_host(&head, &shared.access.hosts) {
+        Ok(()) => route(shared, &head, &trace).await,
+        Err(problem) => problem.response(&trace),
     };
+    unread.settle(&mut response).await;
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+async fn route(shared: &Shared, head: &Parts, trace: &TraceId) -> Response {
+    let Shared { app, access, .. } = shared;
+    let is_read = matches!(head.method, Method::GET | Method::HEAD);
+    match head.uri.path() {
+        PATH | "/healthz" | "/readyz" if !is_read => Problem::MethodNotAllowed.response(trace),
+        PATH => access::answer(app, access.key.as_ref(), &head.headers, trace),
+        "/healthz" => probes::healthy(),
+        "/readyz" if app.is_sealed() => Problem::Sealed.response(trace),
+        "/readyz" => probes::answer(is_ready(shared).await, trace),
+        _ => Problem::NoRoute.response(trace),
+    }
+}
+
+/// Not ready when the clients' runtime has no worker free to look.
+async fn is_ready(shared: &Shared) -> bool {
+    let app = Arc::clone(&shared.app);
+    let checking = shared.clients.spawn(async move { probes::is_ready(&app).await });
+    timeout(READY_MOST, checking).await.is_ok_and(|it| it.unwrap_or(false))
+}
+
+/// A page of another site that makes its name point here (DNS rebinding) sends that name.
+fn check_host(head: &Parts, hosts: &[String]) -> Result<(), Problem> {
+    let sent = single(&head.headers, HOST.as_str(), "Host")?;
+    let sent = match (sent, head.uri.authority()) {
+        (_, Some(authority)) => Some(authority.clone()),
+        (Some(sent), None) => {
+            Some(Authority::try_from(sent.as_bytes()).map_err(|_| Problem::BadHeader("Host"))?)
+        }
+        (None, None) => None,
+    };
+    match sent {
+        Some(authority) if is_known(authority.host(), hosts) => Ok(()),
+        Some(_) => Err(Problem::Misdirected),
+        // Only a client of before HTTP/1.1 may leave it out, and no browser does.
+        None if head.version <= Version::HTTP_10 => Ok(()),
+        None => Err(Problem::BadHeader("Host")),
+    }
+}
+
+fn is_known(host: &str, hosts: &[String]) -> bool {
+    let bare = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host);
+    let is_named = |name: &str| host.eq_ignore_ascii_case(name);
+    bare.parse::<IpAddr>().is_ok() || is_named("localhost") || hosts.iter().any(|it| is_named(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_localhost_and_configured_names_are_known_hosts() {
+        let hosts = ["scrip.internal".to_owned()];
+        let request = |uri: &str, host: Option<&str>, version: Version| {
+            let mut builder = Request::builder().uri(uri).version(version);
+            if let Some(host) = host {
+                builder = builder.header(HOST, host);
+            }
+            let (head, ()) = builder.body(()).unwrap().into_parts();
+            check_host(&head, &hosts)
+        };
+        let asked = |host: &str| request("/metrics", Some(host), Version::HTTP_11);
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1:9464",
+            "10.1.2.3:80",
+            "[::1]:9464",
+            "localhost",
+            "LocalHost:9464",
+            "scrip.internal:9464",
+            "SCRIP.internal",
+        ] {
+            assert!(asked(host).is_ok(), "{host}");
+        }
+        for host in [
+            "attacker.example",
+            "localhost.attacker.example",
+            "127.0.0.1.attacker.example:9464",
+            "internal",
+            "scrip.internal.attacker.example",
+        ] {
+            assert!(matches!(asked(host), Err(Problem::Misdirected)), "{host}");
+        }
+        assert!(matches!(asked("a b"), Err(Problem::BadHeader(_))));
+        let absolute = "http://attacker.example/metrics";
+        let misdirected = request(absolute, Some("localhost"), Version::HTTP_11);
+        assert!(matches!(misdirected, Err(Problem::Misdirected)));
+        assert!(request("/metrics", None, Version::HTTP_10).is_ok());
+        assert!(request("/metrics", None, Version::HTTP_11).is_err());
+    }
 }

@@ -104,7 +104,15 @@ fn connections(page: &mut Page, app: &App) {
     page.single(&table::CONNECTIONS, app.connections.load(Ordering::Relaxed));
     page.single(&table::CONNECTIONS_MAX, app.limits.connections_max);
     page.single(&table::ACCEPTED, app.metrics.accepted.get());
-    page.single(&table::BODY_ROOM, app.body_room.available_permits().saturating_mul(1024));
+    let metrics = &app.metrics;
+    labelled(page, &table::CONNECTIONS_REFUSED, "reason", of(&metrics.connections_refused));
+    labelled(page, &table::CONNECTIONS_EVICTED, "reason", of(&metrics.connections_evicted));
+    labelled(page, &table::CONNECTIONS_CUT, "reason", of(&metrics.connections_cut));
+    page.family(&table::BODY_MEMORY);
+    page.sample(&[("pool", "keyed")], app.body_memory.free_bytes());
+    page.sample(&[("pool", "keyless")], app.keyless_body_memory.free_bytes());
+    labelled(page, &table::BODIES_REFUSED, "reason", of(&metrics.bodies_refused));
+    page.single(&table::READINESS_CHECKS, metrics.readiness_checks.get());
 }
 
 /// Rows are those of a table of ours, so there are only so many of them.

@@ -46,7 +46,12 @@ families! {
     CONNECTIONS Gauge "scrip_connections" "Open connections.";
     CONNECTIONS_MAX Gauge "scrip_connections_max" "Connections that may be open at once; further ones wait.";
     ACCEPTED Counter "scrip_connections_accepted_total" "Connections so far.";
-    BODY_ROOM Gauge "scrip_large_bodies_free_bytes" "Room that is left for bodies over 64 KiB.";
+    CONNECTIONS_REFUSED Counter "scrip_connections_refused_total" "New connections that were closed at once, by reason.";
+    CONNECTIONS_EVICTED Counter "scrip_connections_evicted_total" "Idle connections that were closed in favour of a new one, by reason.";
+    CONNECTIONS_CUT Counter "scrip_connections_cut_total" "Connections that were closed because the client was too slow, by reason.";
+    BODY_MEMORY Gauge "scrip_body_memory_free_bytes" "Memory that is left for request bodies and what is parsed from them, by pool.";
+    BODIES_REFUSED Counter "scrip_bodies_refused_total" "Request bodies that found no memory, by reason.";
+    READINESS_CHECKS Counter "scrip_readiness_checks_total" "Checks of the storage on behalf of /readyz.";
     UNAUTHENTICATED Counter "scrip_authentication_failures_total" "Requests at routes without a good key, by reason.";
     IDEMPOTENCY Counter "scrip_idempotency_turns_total" "Requests with an idempotency key: the first, a replay, or a conflict with one in flight.";
     LIMITER Counter "scrip_limiter_decisions_total" "Decisions of the rate limiter, by row of its table.";

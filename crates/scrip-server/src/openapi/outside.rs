@@ -14,7 +14,9 @@ const PROBLEMS: [u16; 7] = [400, 408, 413, 415, 429, 500, 503];
 pub(super) fn described(row: &Outside, described: &Description) -> Value {
     let mut operation = common(described, row.operation.as_str(), &["Nobody needs a key for it."]);
     let mut responses = responses(described);
-    for status in PROBLEMS.into_iter().chain(described.problems.iter().copied()) {
+    let length = row.sent.needs_length().then_some(411);
+    let statuses = PROBLEMS.into_iter().chain(length).chain(described.problems.iter().copied());
+    for status in statuses {
         let problem = match row.sent {
             Sent::Form => problems::as_page(status),
             Sent::Message => problems::named(status),

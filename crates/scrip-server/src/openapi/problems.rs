@@ -28,6 +28,7 @@ const PROBLEMS: &[(u16, &str, &str)] = &[
         "Something else holds it: an id or a nonce that was used before, or a request with the same idempotency key in flight.",
     ),
     (410, "Gone", "It was here once. The detail says what to use instead."),
+    (411, "LengthRequired", "The Content-Length header is missing."),
     (413, "ContentTooLarge", "The body is larger than this server accepts."),
     (415, "UnsupportedMediaType", "The content type is not the one that this operation reads."),
     (
@@ -90,8 +91,8 @@ pub(super) fn as_page(status: u16) -> Value {
 }
 
 pub(super) fn responses() -> Map<String, Value> {
-    // Only what is deprecated is gone, and that spells its answers out.
-    let shared = PROBLEMS.iter().filter(|it| it.0 != 410);
+    // What is deprecated is gone, and forms need a length: both spell their answers out.
+    let shared = PROBLEMS.iter().filter(|it| ![410, 411].contains(&it.0));
     shared.map(|it| (it.1.to_owned(), response(it))).collect()
 }
 

@@ -7,10 +7,9 @@ use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
-use http_body_util::BodyExt;
 use hyper::{
     Method, Request,
-    body::{Body as _, Incoming},
+    body::Incoming,
     header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue},
     server::conn::http1,
     service::service_fn,
@@ -21,6 +20,7 @@ use scrip_core::{
     caller::Origin,
     id::SessionId,
     operations::receive_result::{Door, Posted, receive_result},
+    rate_limit::Network,
 };
 use scrip_threeds::{code::Scheme, message::MESSAGE_BYTES_MAX};
 use tokio::{
@@ -36,8 +36,9 @@ pub(crate) use crate::threeds::results::vouch::{Doorkeeper, ResultsPlan};
 use crate::{
     app::App,
     clock::ticks,
-    http::{problem::Problem, throttle, trace::TraceId},
-    patience::Patient,
+    connection::Activity,
+    http::{body::read_body, problem::Problem, throttle, trace::TraceId, unread_body},
+    limited_stream::{LimitedStream, StreamLimits},
     threeds::client::JSON,
     tls::Watched,
 };
@@ -113,7 +114,8 @@ async fn connect(
     draining: &mut Draining,
 ) {
     let deadline = app.limits.header_deadline;
-    let stream = Patient::new(stream, deadline);
+    let activity = Arc::new(Activity::new());
+    let stream = LimitedStream::new(stream, StreamLimits::of(&app.limits), activity);
     let acceptor = TlsAcceptor::from(Arc::clone(&doorkeeper.current().config));
     let shaken = tokio::select! {
         shaken = timeout(deadline, acceptor.accept(stream)) => shaken,
@@ -157,6 +159,7 @@ async fn answer(
     let trace = TraceId::of_headers(request.headers());
     let address = app.proxies.client(peer.ip(), request.headers());
     let origin = Origin { trace: Arc::clone(&trace.0), address };
+    let (request, unread) = unread_body::split(request);
     let mut response = match receive(app, schemes, &origin, request).await {
         Ok(message) => {
             let mut response = Response::new(Body::from(Bytes::from_owner(message)));
@@ -165,6 +168,7 @@ async fn answer(
         }
         Err(problem) => problem.response(&trace),
     };
+    unread.settle(&mut response).await;
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let took = ticks().saturating_sub(begun);
     app.metrics.answered(Operation::ReceiveResult, response.status().as_u16(), took);
@@ -175,7 +179,7 @@ async fn receive(
     app: &App,
     schemes: &[Scheme],
     origin: &Origin,
-    request: Request<Incoming>,
+    request: Request<Body>,
 ) -> Result<Zeroizing<Vec<u8>>, Problem> {
     // Whoever somebody vouches for is not counted: a result that is turned away is a payment lost.
     if schemes.is_empty() {
@@ -187,9 +191,10 @@ async fn receive(
         return Err(Problem::MethodNotAllowed);
     }
     let secret = Zeroizing::new(secret.to_owned());
-    let read = read_body(request.into_body());
-    let message =
-        timeout(app.limits.body_deadline, read).await.map_err(|_| Problem::BodyTimeout)??;
+    // A certificate is as good as a key.
+    let mut reservation = app.body_memory.begin(Network::of(origin.address));
+    let mut body = request.into_body();
+    let message = read_body(app, &mut body, MESSAGE_BYTES_MAX, &mut reservation).await?;
     let directory = app.directory.load_full().filter(|_| !app.is_sealed());
     let directory = directory.ok_or(Problem::Sealed)?;
     let door = Door::Verified(schemes.to_vec());
@@ -202,23 +207,6 @@ fn place(path: &str) -> Option<(SessionId, &str)> {
     let (id, secret) = path.strip_prefix("/3ds/sessions/")?.split_once("/results/")?;
     let secret = Some(secret).filter(|it| !it.is_empty() && !it.contains('/'));
     SessionId::parse(id).zip(secret)
-}
-
-async fn read_body(mut body: Incoming) -> Result<Vec<u8>, Problem> {
-    let told = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    if told > MESSAGE_BYTES_MAX {
-        return Err(Problem::TooLarge);
-    }
-    let mut message = Vec::with_capacity(told);
-    while let Some(frame) = body.frame().await {
-        let broken = |_| Problem::Malformed("the body broke off".to_owned());
-        let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
-        if message.len().saturating_add(data.len()) > MESSAGE_BYTES_MAX {
-            return Err(Problem::TooLarge);
-        }
-        message.extend_from_slice(&data);
-    }
-    Ok(message)
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ mod expressions;
 mod get_challenge_result;
 mod get_session;
 mod get_token;
+mod hostile_clients;
 mod idempotency;
 mod late_bodies;
 mod limits;

@@ -14,7 +14,9 @@ use scrip_core::{
     rate_limit::Row,
     tenant::Settings,
 };
-use scrip_server::{http::routes, limiter::Limiter, metrics::access::MetricsKey};
+use scrip_server::{
+    body_memory::BodyMemory, http::routes, limiter::Limiter, metrics::access::MetricsKey,
+};
 use serde_json::json;
 
 use crate::{
@@ -154,9 +156,11 @@ fn every_request_is_counted_once_under_its_operation_and_status() {
 
 #[test]
 fn our_own_failures_are_counted() {
-    let server = with_key();
+    let server = Server::with(|app| {
+        app.metrics_key = Some(MetricsKey::parse(KEY).unwrap());
+        app.body_memory = BodyMemory::new(1024 * 1024, 1);
+    });
     let keys = server.tenant(Settings::default());
-    let room = server.app.body_room.try_acquire_many(64 * 1024).unwrap();
     let large = json!({"type": "token", "data": "x".repeat(100_000)});
     (0..4).for_each(|_| drop(server.create(&keys.private, &large).is(503)));
     let of = |page: &Page| {
@@ -165,12 +169,11 @@ fn our_own_failures_are_counted() {
     };
     let page = scrape(&server);
     assert_eq!(of(&page), 4.0);
-    assert_eq!(page.value("scrip_large_bodies_free_bytes", &[]), 0.0);
-    drop(room);
-    server.created(&keys.private, &large);
+    server.created(&keys.private, &json!({"type": "token", "data": 1}));
     let page = scrape(&server);
     assert_eq!(of(&page), 4.0);
-    assert_eq!(page.value("scrip_large_bodies_free_bytes", &[]), 64.0 * 1024.0 * 1024.0);
+    let free = page.value("scrip_body_memory_free_bytes", &[("pool", "keyed")]);
+    assert_eq!(free, 1024.0 * 1024.0);
 }
 
 #[test]
@@ -365,7 +368,8 @@ fn labels_are_words_of_ours() {
     let words: BTreeSet<_> = "first replay conflict no_route method_not_allowed sealed missing \
         malformed unknown refused done failed tokens token_intents verification_codes answers \
         access_sessions sessions session_events deleted_tenants records usage expressions vault access allowed 200 201 204 400 401 403 404 408 409 410 \
-        413 415 422 429 500 503 other"
+        411 413 415 422 429 500 503 other keyed keyless pool network_share network_full full \
+        no_first_byte answer_not_read answer_rate"
         .split_whitespace()
         .collect();
     let mut series = 0;
@@ -378,7 +382,7 @@ fn labels_are_words_of_ours() {
                 "le" => word == "+Inf" || word.parse::<f64>().is_ok(),
                 "version" => word == env!("CARGO_PKG_VERSION"),
                 "status" | "reason" | "turn" | "outcome" | "kind" | "cache" | "log"
-                | "decision" => words.contains(word.as_str()),
+                | "decision" | "pool" => words.contains(word.as_str()),
                 _ => false,
             };
             assert!(known, "{name}={word} of {}", sample.name);

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use scrip_server::body_memory::BodyMemory;
 use serde_json::json;
 
 use crate::server::{ACME, SHARED, Server};
@@ -138,8 +139,8 @@ fn a_client_that_says_nothing_is_not_waited_for() {
 }
 
 #[test]
-fn large_bodies_share_a_bounded_room() {
-    let server = Server::with(|app| app.body_room = tokio::sync::Semaphore::new(100));
+fn bodies_and_parsed_values_share_bounded_memory() {
+    let server = Server::with(|app| app.body_memory = BodyMemory::new(17 * 100_000, 1));
     let keys = server.tenant(scrip_core::tenant::Settings::default());
     let create = |bytes: usize| {
         server.create(&keys.private, &json!({"type": "token", "data": "x".repeat(bytes)}))
@@ -148,24 +149,51 @@ fn large_bodies_share_a_bounded_room() {
     assert_eq!(create(90_000).status, 201);
     let refused = create(150_000);
     assert_eq!((refused.status, refused.headers["retry-after"].as_str()), (503, "1"));
-    assert_eq!(create(90_000).status, 201, "room is given back");
+    assert_eq!(create(90_000).status, 201, "memory is given back");
 }
 
 #[test]
-fn connections_past_the_cap_wait_their_turn() {
+fn connection_past_the_cap_takes_the_place_of_the_idlest() {
     let server = Server::with(|app| app.limits.connections_max = 2);
-    let ask = |stream: &mut TcpStream| {
-        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-        stream.set_read_timeout(Some(Duration::from_millis(400))).unwrap();
-        let mut chunk = [0; 1024];
-        matches!(stream.read(&mut chunk), Ok(1..))
-    };
     let connect = || TcpStream::connect(server.address).unwrap();
-    let (mut one, mut two, mut three) = (connect(), connect(), connect());
-    assert!(ask(&mut one) && ask(&mut two));
-    assert!(!ask(&mut three), "there is no room");
-    drop(one);
+    let (mut one, mut two) = (connect(), connect());
+    assert!(is_answered(&mut two) && is_answered(&mut one));
+    let mut three = connect();
+    assert!(is_answered(&mut three));
+    // Nothing is asked here: a request that comes just in time is still answered.
+    assert!(matches!(two.read(&mut [0; 1024]), Ok(0)), "it was idle for longest");
+    assert!(is_answered(&mut one));
+}
+
+#[test]
+fn connection_past_the_cap_waits_while_all_have_requests_in_progress() {
+    let server = Server::with(|app| app.limits.connections_max = 2);
+    let keys = server.tenant(scrip_core::tenant::Settings::default());
+    let head = format!(
+        "POST /tokens HTTP/1.1\r\nHost: x\r\nBT-API-KEY: {}\r\nContent-Type: application/json\r\n\
+         Content-Length: 2\r\n\r\n",
+        keys.private
+    );
+    let begin = || {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    };
+    let (mut one, _two) = (begin(), begin());
+    assert!(crate::metrics::eventually(|| server.app.metrics.in_flight.get() == 2));
+    let mut three = TcpStream::connect(server.address).unwrap();
+    three.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let mut chunk = [0; 1024];
-    three.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-    assert!(matches!(three.read(&mut chunk), Ok(1..)), "room was made");
+    three.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    assert!(three.read(&mut chunk).is_err(), "there is no slot");
+    // A connection whose request has ended may lose its slot.
+    one.write_all(b"{}").unwrap();
+    three.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    assert!(matches!(three.read(&mut chunk), Ok(1..)), "there is a slot");
+}
+
+fn is_answered(stream: &mut TcpStream) -> bool {
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let asked = stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+    asked.is_ok() && matches!(stream.read(&mut [0; 1024]), Ok(1..))
 }

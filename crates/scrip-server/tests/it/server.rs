@@ -29,7 +29,9 @@ use scrip_core::{
     time::{Clock, Timestamp},
 };
 use scrip_seal::{EpochKeys, RootKey};
-use scrip_server::{app::App, clock::SystemClock, limiter::Limiter, serve::serve};
+use scrip_server::{
+    app::App, body_memory::BodyMemory, clock::SystemClock, limiter::Limiter, serve::serve,
+};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, runtime::Runtime};
 
@@ -119,6 +121,8 @@ impl Server {
             let mut app = App::new(vault, directory, Arc::<RootKey>::clone(&root));
             // Tests ask more often than anybody may, but for those about just that.
             app.limiter = Limiter::off();
+            // All of them come from one address.
+            app.body_memory = BodyMemory::new(1 << 30, 1);
             adjust(&mut app);
             (Arc::new(app), TcpListener::bind("127.0.0.1:0").await.unwrap())
         });

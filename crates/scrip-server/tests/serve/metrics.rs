@@ -206,3 +206,25 @@ fn dev_shows_them_on_loopback_and_says_where() {
     let other = other.start(&["dev", "--json"]);
     assert_ne!(server.metrics, other.metrics);
 }
+
+#[test]
+fn metrics_listener_answers_probes_and_refuses_unknown_host_names() {
+    let house = listening(House::founded()).set("SCRIP_METRICS_HOSTS", "scrip.internal");
+    let (file, away) = (house.data().join("root.key"), house.path("away"));
+    fs::rename(&file, &away).unwrap();
+    let server = house.serve();
+    let url = server.metrics.clone().unwrap();
+    let ask = |path: &str, host: &str| {
+        let request = agent().get(url.replace("/metrics", path)).header("Host", host);
+        request.call().expect("an answer").status().as_u16()
+    };
+    assert_eq!(ask("/healthz", "localhost"), 200);
+    assert_eq!(ask("/readyz", "localhost"), 503, "sealed");
+    fs::rename(&away, &file).unwrap();
+    assert!(eventually(|| ask("/readyz", "localhost") == 200));
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        assert_eq!(ask(path, "scrip.internal:9464"), 200, "{path}");
+        assert_eq!(ask(path, "10.0.0.1"), 200, "{path}");
+        assert_eq!(ask(path, "attacker.example"), 421, "{path}");
+    }
+}
