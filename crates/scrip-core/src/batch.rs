@@ -12,7 +12,7 @@ use crate::{
     draft::Draft,
     error::Error,
     id::TokenId,
-    patch::Change,
+    patch::{Change, PatchCause, Patching},
     permission::Permission,
     reveal::{Audience, reveal_found},
     store::{Batched, Deduplicate, Obstacle, Outcome, Render, StoredToken, TokenBatch, TokenWrite},
@@ -102,7 +102,8 @@ impl<'a> Batch<'a> {
             Step::Insert(deduplicate) => entry.draft.write(*deduplicate, audit),
             Step::Update { change, .. } => {
                 let permit = self.caller.permit(Permission::TokenUpdate, &change.token.record)?;
-                Ok(change.write((permit, entry.draft.intent), Deduplicate::No, audit))
+                let intent = entry.draft.intent.as_ref().map(|it| it.id);
+                Ok(change.write((permit, intent), Deduplicate::No, audit))
             }
         }
     }
@@ -255,7 +256,9 @@ fn update_step(
     };
     // What the caller would change is not its to change, or cannot be: it is read, and nobody is told
     // what it is that differs.
-    let change = match Change::new(vault, caller, found, patch, now) {
+    let intent_ends = draft.intent.as_ref().map(|it| it.expires_at);
+    let cause = PatchCause::Deduplication { intent_ends };
+    let change = match (Patching { vault, caller, now, cause }).apply(found, patch) {
         Ok(change) if !change.identity_changed => change,
         Ok(_) | Err(Error::Forbidden(_) | Error::Invalid(_)) => {
             return Ok(Step::Insert(Deduplicate::Yes));

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    disclosure::Withheld,
     error::{Error, FieldError},
+    id::ApplicationId,
     plain::Plain,
     store::TokenRecord,
     tenant::Tenant,
@@ -25,6 +27,9 @@ pub struct Body {
     pub metadata: Option<BTreeMap<String, String>>,
     pub search_indexes: Option<Vec<String>>,
     pub fingerprint_expression: Option<String>,
+    /// Which application wrote mask, search indexes and fingerprint expression.
+    pub expressions_by: Option<ApplicationId>,
+    pub withheld: Withheld,
 }
 
 #[derive(Serialize)]
@@ -38,6 +43,10 @@ struct Stored<'a> {
     search_indexes: Option<&'a [String]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fingerprint_expression: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expressions_by: Option<String>,
+    #[serde(skip_serializing_if = "Withheld::is_empty")]
+    withheld: &'a Withheld,
 }
 
 #[derive(Deserialize)]
@@ -47,6 +56,9 @@ struct Read {
     metadata: Option<BTreeMap<String, String>>,
     search_indexes: Option<Vec<String>>,
     fingerprint_expression: Option<String>,
+    expressions_by: Option<String>,
+    #[serde(default)]
+    withheld: Withheld,
 }
 
 impl Body {
@@ -57,6 +69,8 @@ impl Body {
             metadata: self.metadata.as_ref(),
             search_indexes: self.search_indexes.as_deref(),
             fingerprint_expression: self.fingerprint_expression.as_deref(),
+            expressions_by: self.expressions_by.map(|it| it.0.to_string()),
+            withheld: &self.withheld,
         };
         // Room for the whole text: a buffer that grows leaves copies of itself behind.
         let mut bytes = Vec::with_capacity(1024);
@@ -77,6 +91,8 @@ impl Body {
             metadata: read.metadata,
             search_indexes: read.search_indexes,
             fingerprint_expression: read.fingerprint_expression,
+            expressions_by: read.expressions_by.and_then(|it| ApplicationId::parse(&it)),
+            withheld: read.withheld,
         })
     }
 }
@@ -90,6 +106,8 @@ impl Body {
             metadata: self.metadata.clone(),
             search_indexes: self.search_indexes.clone(),
             fingerprint_expression: self.fingerprint_expression.clone(),
+            expressions_by: self.expressions_by,
+            withheld: self.withheld.clone(),
         }
     }
 }
@@ -102,6 +120,7 @@ fn place(tenant: &Tenant, record: &TokenRecord) -> Place {
         .text(record.id.as_str())
         .text(record.token_type.as_str())
         .optional_bytes(record.fingerprint.as_ref().map(|it| it.0.as_slice()))
+        .bytes(&record.expressions.to_bytes())
         .bytes(record.created_by.0.as_bytes())
         .number(record.created_at.unix_ms)
         .optional_bytes(record.modified.as_ref().map(|it| it.by.0.as_bytes().as_slice()))

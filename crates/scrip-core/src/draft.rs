@@ -8,11 +8,14 @@ use crate::{
     body::Body,
     caller::{Caller, Permit},
     container::Containers,
-    conversion::{Sight, Source, check_blind},
+    conversion::{Source, SourceIntent},
     cvc::{Cvc, prepare_cvc, seal_cvc, take_cvc},
+    disclosure::{
+        ExpressionMarks, ExpressionTrust, Withheld, check_conversion, has_reveal_right,
+    },
     error::{Error, FieldError},
-    expressions::{Evaluated, IdSource, evaluate, token_id},
-    id::{TokenId, TokenIntentId},
+    expressions::{Evaluated, Evaluation, Failures, IdSource, token_id},
+    id::TokenId,
     permission::{Permission, Transform},
     plain::Plain,
     reveal::{Audience, show},
@@ -28,7 +31,7 @@ pub(crate) struct Draft {
     pub(crate) token: StoredToken,
     pub(crate) permit: Permit,
     /// The intent that it is made of.
-    pub(crate) intent: Option<TokenIntentId>,
+    pub(crate) intent: Option<SourceIntent>,
     /// Whether one that is there already may take its place.
     pub(crate) deduplicate: Deduplicate,
     /// What it would change of that one, where the tenant has it updated.
@@ -63,17 +66,16 @@ impl Draft {
         let assumed = || Containers::from(token_type.default_container());
         let containers = new.containers.take().unwrap_or_else(assumed);
         let permit = caller.permit(Permission::TokenCreate, &containers)?;
-        let (sight, permit) = match source.intent {
-            None => (Sight::Own, permit),
-            // What was not brought is shown only to whoever may read it.
-            Some(_) => (check_blind(caller, &new, &source, &containers)?, permit.for_reader()),
-        };
+        check_conversion(caller, &new, &source, &containers, vault.disclosure)?;
+        let knows_data = source.intent.is_none() || has_reveal_right(caller, &containers);
         let Source { mut data, intent, .. } = source;
+        // Data that the request did not bring is shown by the right to read it only.
+        let permit = if intent.is_some() { permit.for_reader() } else { permit };
         token_type.check(data.expose_mut(), caller.tenant().kind).map_err(Error::Invalid)?;
 
         let cvc = take_cvc(token_type, &mut data);
         // A conversion updates what is there already, whatever the tenant has for other creates.
-        let patch = match (intent, caller.tenant().settings.token_deduplication_behavior) {
+        let patch = match (&intent, caller.tenant().settings.token_deduplication_behavior) {
             (None, ReadExisting) => None,
             (None, UpdateExisting) | (Some(_), _) => {
                 Some(existing_patch(&new, token_type, &data, cvc.as_ref()))
@@ -85,18 +87,23 @@ impl Draft {
             metadata: new.metadata.take(),
             search_indexes: new.search_indexes.take(),
             fingerprint_expression: new.fingerprint_expression.take(),
+            expressions_by: Some(caller.application()),
+            withheld: Withheld::default(),
         };
-        let Evaluated { fingerprint, indexes } = evaluate(caller, token_type, &body)?;
+        let failures = if knows_data { Failures::Report } else { Failures::Hide };
+        let evaluation = Evaluation { caller, token_type, body: &body, vault, failures };
+        let Evaluated { fingerprint, indexes } = evaluation.evaluate()?;
         let (id, naming) = match new.id.take() {
             None => (TokenId::random(vault.chance), Naming::Fixed),
-            // Whether it holds the number, nobody is told who may not know the number.
-            Some(source) if sight == Sight::Blind => (TokenId::parse(&source)?, Naming::Fixed),
+            // A caller that may not know the number is not told whether an id holds it.
+            Some(source) if !knows_data => (TokenId::parse(&source)?, Naming::Fixed),
             Some(source) => named(caller.work(), source, (token_type, &body), vault.chance)?,
         };
-        let record = TokenRecord {
+        let mut record = TokenRecord {
             id,
             token_type,
             fingerprint,
+            expressions: ExpressionMarks::default(),
             containers,
             created_by: caller.application(),
             created_at: now,
@@ -106,6 +113,8 @@ impl Draft {
             indexes,
             body: Sealed::from_stored(Vec::new()),
         };
+        let trust = ExpressionTrust::of_create(caller, &record);
+        record.expressions = trust.marks(caller.tenant(), token_type, &body, vault.disclosure);
         let token = StoredToken { record, cvc: None };
         let deduplicate = deduplicate(caller, new.deduplicate, fingerprint.is_some());
         let mut draft = Self { token, permit, intent, deduplicate, patch, body, cvc, naming };
@@ -182,7 +191,7 @@ impl Draft {
         Ok(TokenWrite::Insert(InsertToken {
             permit: self.permit.again()?,
             token: self.token.clone(),
-            intent: self.intent,
+            intent: self.intent.as_ref().map(|it| it.id),
             deduplicate,
             audit,
         }))
@@ -244,11 +253,12 @@ fn existing_patch(
     let same = token_type == TokenType::Token && new.fingerprint_expression.is_none();
     TokenPatch {
         data: (!same).then_some(data),
-        mask: new.mask.clone(),
+        // A token that may be updated has the same expressions, or ones that stay as they are.
+        mask: None,
         metadata: new.metadata.as_ref().map(|it| serde_json::json!(it)),
         containers: None,
-        search_indexes: new.search_indexes.clone().map(Some),
-        fingerprint_expression: new.fingerprint_expression.clone().map(Some),
+        search_indexes: None,
+        fingerprint_expression: None,
         deduplicate: Some(false),
         expires_at: new.expires_at.map(Some),
     }

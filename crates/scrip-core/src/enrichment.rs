@@ -87,6 +87,7 @@ mod tests {
             token_type,
             fingerprint: None,
             containers: Containers::parse(["/"]).unwrap(),
+            expires_at: None,
             detail: Some(detail),
         }
     }

@@ -65,6 +65,8 @@ pub enum Refusal {
     NoThreeds,
     /// Only the application that created the session may.
     NotCreator,
+    /// A public application or access session may not shorten a life or move a token.
+    NeedsPrivateKey(&'static str),
     /// The token would land where the caller sees more of it than now.
     StrongerTransform,
 }
@@ -151,9 +153,16 @@ impl fmt::Display for Refusal {
             Self::NotCreator => {
                 f.write_str("only the application that created the session may change it")
             }
-            Self::StrongerTransform => {
-                f.write_str("the token would move to a container where this key sees more of it")
+            Self::NeedsPrivateKey(attribute) => {
+                write!(
+                    f,
+                    "{attribute} cannot be changed this way by a public key or an access session; \
+                     use a private key"
+                )
             }
+            Self::StrongerTransform => f.write_str(
+                "the token would move to a container where this key sees more of it or can use it",
+            ),
         }
     }
 }

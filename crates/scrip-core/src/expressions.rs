@@ -9,12 +9,15 @@ use scrip_seal::{Fingerprint, IndexDigest};
 use serde_json::Value;
 
 use crate::{
+    Vault,
     body::Body,
     caller::Caller,
     card,
     compiled::{Draw, compile, compile_steady},
+    disclosure::Rule,
     error::FieldError,
     id::TokenId,
+    plain::Plain,
     reveal,
     tenant::Tenant,
     token_type::TokenType,
@@ -31,16 +34,39 @@ pub(crate) struct Evaluated {
     pub(crate) indexes: Vec<IndexDigest>,
 }
 
-/// All of them are charged to the caller's request.
-pub(crate) fn evaluate(
-    caller: &Caller,
-    token_type: TokenType,
-    body: &Body,
-) -> Result<Evaluated, FieldError> {
-    let fingerprint = fingerprint(caller, token_type, body)?;
-    let mut indexes = indexes(caller, token_type, body)?;
-    indexes.extend(metadata_indexes(caller.tenant(), body)?);
-    if body.mask.is_some() {
+/// What becomes of an expression that fails, or gives nothing, on this data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failures {
+    /// The caller is told: it sent the data, or may read it.
+    Report,
+    /// The write succeeds: whether an expression fails would tell of hidden data.
+    Hide,
+}
+
+/// A token's expressions and the data that they are evaluated on.
+pub(crate) struct Evaluation<'a> {
+    pub(crate) caller: &'a Caller,
+    pub(crate) token_type: TokenType,
+    pub(crate) body: &'a Body,
+    pub(crate) vault: &'a Vault,
+    pub(crate) failures: Failures,
+}
+
+impl Evaluation<'_> {
+    pub(crate) fn evaluate(&self) -> Result<Evaluated, FieldError> {
+        let Self { caller, token_type, body, .. } = *self;
+        let fingerprint = self.fingerprint()?;
+        let mut indexes = self.indexes()?;
+        indexes.extend(metadata_indexes(caller.tenant(), body)?);
+        // A mask sees a covered number; of other types it sees the data.
+        if body.mask.is_some() && (token_type.is_card() || self.failures == Failures::Report) {
+            self.check_mask()?;
+        }
+        Ok(Evaluated { fingerprint, indexes })
+    }
+
+    fn check_mask(&self) -> Result<(), FieldError> {
+        let Self { caller, token_type, body, .. } = *self;
         let masked = reveal::mask(caller.work(), token_type, body);
         let masked = masked.map_err(|error| FieldError::expression("mask", error))?;
         // Not by an expression, which never sees it, but written out.
@@ -50,8 +76,134 @@ pub(crate) fn evaluate(
         {
             return Err(FieldError::new("mask", "must not contain the card number"));
         }
+        Ok(())
     }
-    Ok(Evaluated { fingerprint, indexes })
+
+    /// For a card, another number that looks like this one: what an expression does with it says
+    /// nothing about the hidden digits.
+    fn lookalike(&self) -> Option<Plain> {
+        let applies = self.vault.disclosure.applies(Rule::LookalikeAcceptance);
+        (applies && self.token_type.is_card())
+            .then(|| reveal::guard(self.token_type, &self.body.data, |it| card::disguised(it, b'0')))
+    }
+
+    /// Whether an expression is accepted is decided on a look-alike number where there is one, and
+    /// by the data itself otherwise. None when it is accepted and gives nothing on the data.
+    fn value(
+        &self,
+        evaluate: &dyn Fn(&Value) -> Result<String, FieldError>,
+    ) -> Result<Option<String>, FieldError> {
+        let data = self.body.data.expose();
+        if let Some(lookalike) = self.lookalike() {
+            evaluate(lookalike.expose())?;
+            return Ok(evaluate(data).ok());
+        }
+        match (evaluate(data), self.failures) {
+            (Ok(value), _) => Ok(Some(value)),
+            (Err(_), Failures::Hide) => Ok(None),
+            (Err(error), Failures::Report) => Err(error),
+        }
+    }
+
+    fn fingerprint(&self) -> Result<Option<Fingerprint>, FieldError> {
+        const FIELD: &str = "fingerprint_expression";
+        let Self { caller, token_type, body, .. } = *self;
+        let (tenant, work) = (caller.tenant(), caller.work());
+        let own = match &body.fingerprint_expression {
+            Some(source) => Some(steady(work, FIELD, source)?),
+            None if tenant.settings.fingerprint_tokens => None,
+            None => return Ok(None),
+        };
+        if body.withheld.fingerprint {
+            return Ok(None);
+        }
+        let of_text = |text: &str| tenant.keys.fingerprint(token_type.as_str(), text.as_bytes());
+        let Some(expression) = own else {
+            let seen = (body.data.expose(), None);
+            let value = evaluate_text(work, token_type.default_fingerprint(), seen);
+            let value = value.map_err(|error| error.named(FIELD));
+            return match (value, self.failures) {
+                (Ok(value), _) => Ok(Some(of_text(&value))),
+                (Err(_), Failures::Hide) => Ok(Some(self.random_fingerprint())),
+                (Err(error), Failures::Report) => Err(error),
+            };
+        };
+        // Only an expression of a request can name the metadata, so only then is it brought along.
+        let metadata = metadata(body);
+        let value = self.value(&|data| {
+            let value = evaluate_text(work, &expression, (data, Some(&metadata)));
+            value.map_err(|error| error.named(FIELD))
+        })?;
+        // A token without a fingerprint would tell that the expression failed.
+        Ok(Some(value.map_or_else(|| self.random_fingerprint(), |it| of_text(&it))))
+    }
+
+    fn random_fingerprint(&self) -> Fingerprint {
+        let mut bytes = [0; 32];
+        (self.vault.chance)(&mut bytes);
+        Fingerprint(bytes)
+    }
+
+    fn indexes(&self) -> Result<Vec<IndexDigest>, FieldError> {
+        let Self { caller, token_type, body, .. } = *self;
+        let work = caller.work();
+        let sources =
+            body.search_indexes.as_deref().unwrap_or_else(|| token_type.default_indexes());
+        if sources.len() > SEARCH_INDEXES_MAX {
+            return Err(FieldError::new("search_indexes", "must have at most 16 entries"));
+        }
+        let mut digests = Vec::with_capacity(sources.len());
+        for (at, source) in sources.iter().enumerate() {
+            let field = || format!("search_indexes[{at}]");
+            let expression = steady(work, field(), source)?;
+            if body.withheld.indexes.contains(source) {
+                continue;
+            }
+            let value = self.value(&|data| index_value(work, &expression, data, &field))?;
+            let digest = value.map(|it| caller.tenant().keys.index(it.as_bytes()));
+            if let Some(digest) = digest.filter(|it| !digests.contains(it)) {
+                digests.push(digest);
+            }
+        }
+        Ok(digests)
+    }
+}
+
+/// Why there is no text.
+enum NoText {
+    Failed(ExpressionError),
+    Nothing,
+}
+
+impl NoText {
+    fn named(self, field: &'static str) -> FieldError {
+        match self {
+            Self::Failed(error) => FieldError::expression(field, error),
+            Self::Nothing => FieldError::new(field, "must give a value"),
+        }
+    }
+}
+
+fn evaluate_text(
+    work: &WorkMeter,
+    expression: &Expression,
+    seen: (&Value, Option<&Value>),
+) -> Result<String, NoText> {
+    let value = run(work, expression, seen, &Draw::none()).map_err(NoText::Failed)?;
+    text(&value).ok_or(NoText::Nothing)
+}
+
+fn index_value(
+    work: &WorkMeter,
+    expression: &Expression,
+    data: &Value,
+    field: &dyn Fn() -> String,
+) -> Result<String, FieldError> {
+    let value = run(work, expression, (data, None), &Draw::none())
+        .map_err(|error| FieldError::expression(field(), error))?;
+    let single =
+        text(&value).filter(|it| !it.is_empty() && !value.is_array() && !value.is_object());
+    single.ok_or_else(|| FieldError::new(field(), "must give one value that is not empty"))
 }
 
 fn shows(value: &Value, number: &str) -> bool {
@@ -83,59 +235,9 @@ fn run(
     attempt.result
 }
 
-fn fingerprint(
-    caller: &Caller,
-    token_type: TokenType,
-    body: &Body,
-) -> Result<Option<Fingerprint>, FieldError> {
-    const FIELD: &str = "fingerprint_expression";
-    let tenant = caller.tenant();
-    let own = match &body.fingerprint_expression {
-        Some(source) => Some(steady(caller.work(), FIELD, source)?),
-        None if tenant.settings.fingerprint_tokens => None,
-        None => return Ok(None),
-    };
-    let expression = own.as_deref().unwrap_or_else(|| token_type.default_fingerprint());
-    // Only an expression of one's own can name the metadata, so only then is it brought along.
-    let metadata = own.is_some().then(|| metadata(body));
-    let seen = (body.data.expose(), metadata.as_ref());
-    let value = run(caller.work(), expression, seen, &Draw::none())
-        .map_err(|error| FieldError::expression(FIELD, error))?;
-    let text = text(&value).ok_or_else(|| FieldError::new(FIELD, "must give a value"))?;
-    Ok(Some(tenant.keys.fingerprint(token_type.as_str(), text.as_bytes())))
-}
-
 fn metadata(body: &Body) -> Value {
     let pairs = body.metadata.iter().flatten();
     Value::Object(pairs.map(|(name, value)| (name.clone(), value.clone().into())).collect())
-}
-
-fn indexes(
-    caller: &Caller,
-    token_type: TokenType,
-    body: &Body,
-) -> Result<Vec<IndexDigest>, FieldError> {
-    let sources = body.search_indexes.as_deref().unwrap_or_else(|| token_type.default_indexes());
-    if sources.len() > SEARCH_INDEXES_MAX {
-        return Err(FieldError::new("search_indexes", "must have at most 16 entries"));
-    }
-    let mut digests = Vec::with_capacity(sources.len());
-    let draw = Draw::none();
-    for (at, source) in sources.iter().enumerate() {
-        let field = || format!("search_indexes[{at}]");
-        let expression = steady(caller.work(), field(), source)?;
-        let value = run(caller.work(), &expression, (body.data.expose(), None), &draw)
-            .map_err(|error| FieldError::expression(field(), error))?;
-        let single =
-            text(&value).filter(|it| !it.is_empty() && !value.is_array() && !value.is_object());
-        let rule = "must give one value that is not empty";
-        let single = single.ok_or_else(|| FieldError::new(field(), rule))?;
-        let digest = caller.tenant().keys.index(single.as_bytes());
-        if !digests.contains(&digest) {
-            digests.push(digest);
-        }
-    }
-    Ok(digests)
 }
 
 /// Each entry is found without regard to case; who asks for an exact one is shown no other.

@@ -23,6 +23,7 @@ mod cursor;
 pub mod cursor_page;
 pub mod cvc;
 pub mod directory;
+pub mod disclosure;
 mod draft;
 pub mod enrichment;
 pub mod error;
@@ -59,8 +60,8 @@ use std::sync::Arc;
 use scrip_seal::EpochKeys;
 
 use crate::{
-    audit::trail::AuditTrail, bin_data::BinData, store::Store, threeds::DirectoryServers,
-    time::Clock,
+    audit::trail::AuditTrail, bin_data::BinData, disclosure::DisclosureRules, store::Store,
+    threeds::DirectoryServers, time::Clock,
 };
 
 /// Everything an operation may touch.
@@ -72,6 +73,8 @@ pub struct Vault {
     pub clock: Arc<dyn Clock>,
     pub audit: Arc<AuditTrail>,
     pub directory_servers: Arc<dyn DirectoryServers>,
+    /// Which expression may meet which data: all rules, in production.
+    pub disclosure: DisclosureRules,
     /// Fills the bytes with chance: the ids that are not given.
     pub chance: fn(&mut [u8]),
 }

@@ -1,7 +1,5 @@
 //! A patch applied to a token that was read: what would be written back, and what is shown of it.
 
-use serde_json::Value;
-
 use crate::{
     Vault,
     access::Subject,
@@ -10,17 +8,22 @@ use crate::{
     caller::{Caller, Permit},
     container::Containers,
     cvc::{Cvc, seal_cvc, take_cvc},
+    disclosure::{
+        ExpressionTrust, LifeChange, Named, PartialPatch, PatchedExpressions, Rule, Withheld,
+        check_expression_change, check_gain, check_life, check_public_move,
+        drop_inherited_expressions, effective_mask, has_reveal_right, named_inputs,
+    },
     draft::check_expiry,
-    error::{Error, FieldError, Refusal},
-    expressions::{evaluate, names_secret},
+    error::{Error, FieldError},
+    expressions::{Evaluation, Failures, names_secret},
     id::TokenIntentId,
     permission::{Permission, Transform},
     plain::Plain,
-    reveal::{Audience, reveal_found, show},
+    reveal::{Audience, outline, reveal_found, show},
     store::{CvcChange, Deduplicate, Modified, StoredToken, TokenRecord, TokenWrite, UpdateToken},
     tenant::{DeduplicationBehavior, TenantKind},
     time::Timestamp,
-    token::{TokenPatch, Written},
+    token::{TokenPatch, TokenView, Written},
     token_type::TokenType,
 };
 
@@ -39,42 +42,59 @@ enum CvcEdit {
     Set,
 }
 
-impl Change {
-    pub(crate) fn new(
-        vault: &Vault,
-        caller: &Caller,
-        stored: StoredToken,
-        patch: &TokenPatch,
-        now: Timestamp,
-    ) -> Result<Self, Error> {
-        let tenant = caller.tenant();
-        let StoredToken { record: before, cvc: kept_cvc } = stored;
-        let mut body = Body::open(tenant, &before)?;
-        let containers = moved(caller, &before, patch)?;
-        check_rights(caller, &before, &body, patch)?;
+/// Who patches, and how it came to that.
+#[derive(Clone, Copy)]
+pub(crate) struct Patching<'a> {
+    pub(crate) vault: &'a Vault,
+    pub(crate) caller: &'a Caller,
+    pub(crate) now: Timestamp,
+    pub(crate) cause: PatchCause,
+}
 
-        let mut kept_cvc = kept_cvc;
+#[derive(Clone, Copy)]
+pub(crate) enum PatchCause {
+    /// A PATCH request.
+    Request,
+    /// A create that found this token, perhaps by converting an intent that ends then.
+    Deduplication { intent_ends: Option<Timestamp> },
+}
+
+impl Patching<'_> {
+    pub(crate) fn apply(self, stored: StoredToken, patch: &TokenPatch) -> Result<Change, Error> {
+        let Self { vault, caller, now, .. } = self;
+        let tenant = caller.tenant();
+        let StoredToken { record: before, cvc: mut kept_cvc } = stored;
+        let token_type = before.token_type;
+        let mut body = Body::open(tenant, &before)?;
+        let containers = self.moved(&before, patch)?;
+        check_expression_change(caller, &before, &body, patch)?;
+        let expires_at = self.life(&before, patch)?;
+
         let mut cvc = CvcEdit::Keep;
+        let mut failures = self.failures(&before);
         if let Some(data) = &patch.data {
-            let (patched, code) =
-                patch_data((before.token_type, tenant.kind), &mut body.data, data)?;
+            let data_before = body.data.duplicate();
+            let (patched, code) = patch_data((token_type, tenant.kind), &mut body.data, data)?;
             if patched {
                 cvc = CvcEdit::Set;
                 let seal = |it: Cvc| seal_cvc(vault, caller, &it, &before.id, now);
                 kept_cvc = code.map(seal).transpose()?;
             }
             // The id stays, so a number that it happens to hold cannot become this card's.
-            if names_secret(&before.id, before.token_type, &body) {
+            if names_secret(&before.id, token_type, &body) {
                 let rule = "must not be a number that the id contains";
                 return Err(FieldError::new("data", rule).into());
             }
+            patch_attributes(token_type, &mut body, patch)?;
+            failures = self.disclose(&before, &mut body, &data_before, patch);
+        } else {
+            patch_attributes(token_type, &mut body, patch)?;
         }
-        patch_attributes(before.token_type, &mut body, patch)?;
-        let expires_at = patch.expires_at.unwrap_or(before.expires_at);
-        if patch.expires_at.is_some() {
-            check_expiry(expires_at, now)?;
+        if has_reveal_right(caller, &before) && patches_expressions(patch) {
+            body.expressions_by = Some(caller.application());
         }
-        let evaluated = evaluate(caller, before.token_type, &body)?;
+        let evaluation = Evaluation { caller, token_type, body: &body, vault, failures };
+        let evaluated = evaluation.evaluate()?;
         let identity_changed = evaluated.fingerprint != before.fingerprint
             || containers.set_text() != before.containers.set_text();
 
@@ -85,13 +105,90 @@ impl Change {
             expires_at,
             revision: before.revision.saturating_add(1),
             indexes: evaluated.indexes,
-            ..before
+            ..before.clone()
         };
+        let patched = PatchedExpressions::of(patch);
+        let trust = ExpressionTrust::after_patch(caller, (&before, &record), &body, patched);
+        record.expressions = trust.marks(tenant, token_type, &body, vault.disclosure);
         record.body = body.seal(tenant, &record)?;
         let token = StoredToken { record, cvc: kept_cvc };
-        Ok(Self { token, body, cvc, identity_changed })
+        Ok(Change { token, body, cvc, identity_changed })
     }
 
+    /// Where the token goes, which must be allowed and must not show the caller more of it.
+    fn moved(self, before: &TokenRecord, patch: &TokenPatch) -> Result<Containers, Error> {
+        let caller = self.caller;
+        let Some(containers) = &patch.containers else { return Ok(before.containers.clone()) };
+        let own = || Containers::from(before.token_type.default_container());
+        let containers = containers.clone().unwrap_or_else(own);
+        if containers.set_text() != before.containers.set_text() {
+            let there = Subject { containers: &containers, id: Some(&before.id) };
+            caller.permit(Permission::TokenUpdate, there)?;
+            check_public_move(caller, &before.containers, &containers)?;
+            if self.vault.disclosure.applies(Rule::StrongerRight) {
+                check_gain(caller, before.token_type, before.into(), there)?;
+            }
+        }
+        Ok(containers)
+    }
+
+    fn life(self, before: &TokenRecord, patch: &TokenPatch) -> Result<Option<Timestamp>, Error> {
+        let life = match (self.cause, patch.expires_at) {
+            (PatchCause::Request, None) => return Ok(before.expires_at),
+            (PatchCause::Request, Some(after)) => {
+                LifeChange::Patch { before: before.expires_at, after }
+            }
+            (PatchCause::Deduplication { intent_ends }, asked) => {
+                let asked = asked.flatten();
+                LifeChange::Deduplication { before: before.expires_at, asked, intent_ends }
+            }
+        };
+        let ends = check_life(self.caller, life)?;
+        if patch.expires_at.is_some() {
+            check_expiry(ends, self.now)?;
+        }
+        Ok(ends)
+    }
+
+    /// Of data that the patch leaves as it is.
+    fn failures(self, before: &TokenRecord) -> Failures {
+        if has_reveal_right(self.caller, before) { Failures::Report } else { Failures::Hide }
+    }
+
+    /// What follows for the expressions when the patch changes data.
+    fn disclose(
+        self,
+        before: &TokenRecord,
+        body: &mut Body,
+        data_before: &Plain,
+        patch: &TokenPatch,
+    ) -> Failures {
+        let Some(data) = &patch.data else { return self.failures(before) };
+        let (token_type, rules) = (before.token_type, self.vault.disclosure);
+        let (from, to) = (data_before.expose(), data.expose());
+        let secret: Vec<&str> = token_type.secret_property().into_iter().collect();
+        let secret = named_inputs(token_type, &[secret], from, to);
+        if secret != Named::Nothing && rules.applies(Rule::InheritedExpressions) {
+            let patched = PatchedExpressions::of(patch);
+            drop_inherited_expressions(self.caller.application(), before, body, patched);
+        }
+        if has_reveal_right(self.caller, before) {
+            body.withheld = Withheld::default();
+            return Failures::Report;
+        }
+        PartialPatch { token_type, before: from, patch: to, rules }.withhold(body);
+        match named_inputs(token_type, &[Vec::new()], from, to) {
+            Named::All => Failures::Report,
+            Named::Nothing | Named::Some => Failures::Hide,
+        }
+    }
+}
+
+fn patches_expressions(patch: &TokenPatch) -> bool {
+    patch.mask.is_some() || patch.search_indexes.is_some() || patch.fingerprint_expression.is_some()
+}
+
+impl Change {
     /// The answer shows no more than the caller saw before the token moved, or sees after.
     pub(crate) fn shown_by(&self, caller: &Caller, before: Transform) -> Result<Permit, Error> {
         let permit = caller.permit(Permission::TokenUpdate, &self.token.record)?;
@@ -107,10 +204,19 @@ impl Change {
         audience: Audience<'_>,
     ) -> Result<Written, Error> {
         let token = match deduplicated {
-            None => show(shown_by, &self.token, self.body.duplicate(), audience)?,
+            None => self.shown(shown_by, audience)?,
             Some(_) => reveal_found(shown_by, &self.token, audience)?,
         };
         Ok(Written { token, deduplicated })
+    }
+
+    /// A caller without the right to read gets an outline: the data and its mask are another's.
+    fn shown(&self, shown_by: &Permit, audience: Audience<'_>) -> Result<TokenView, Error> {
+        let (caller, record) = (shown_by.caller(), &self.token.record);
+        if caller.transform(Permission::TokenRead, record).is_some() {
+            return show(shown_by, &self.token, self.body.duplicate(), audience);
+        }
+        Ok(TokenView { expires_at: record.expires_at, ..outline(caller, &self.token) })
     }
 
     pub(crate) fn write(
@@ -134,62 +240,6 @@ impl Change {
             audit,
         })
     }
-}
-
-/// Where the token goes, which must be allowed and must not show the caller more of it.
-fn moved(caller: &Caller, before: &TokenRecord, patch: &TokenPatch) -> Result<Containers, Error> {
-    let Some(containers) = &patch.containers else { return Ok(before.containers.clone()) };
-    let assumed = || Containers::from(before.token_type.default_container());
-    let containers = containers.clone().unwrap_or_else(assumed);
-    if containers.set_text() != before.containers.set_text() {
-        let there = Subject { containers: &containers, id: Some(&before.id) };
-        caller.permit(Permission::TokenUpdate, there)?;
-        if caller.sight(there) > caller.sight(before) {
-            return Err(Error::Forbidden(Refusal::StrongerTransform));
-        }
-    }
-    Ok(containers)
-}
-
-/// A new expression over data that the caller may not read would be a way to read it.
-fn check_rights(
-    caller: &Caller,
-    before: &TokenRecord,
-    body: &Body,
-    patch: &TokenPatch,
-) -> Result<(), Error> {
-    if caller.sight(before) == Some(Transform::Reveal) {
-        return Ok(());
-    }
-    let mask_changes = patch.mask.as_ref().is_some_and(|it| {
-        let mut mask = effective_mask(before.token_type, body);
-        let unchanged = mask.clone();
-        json_patch::merge(&mut mask, it);
-        mask != unchanged
-    });
-    let fingerprint_changes = patch.fingerprint_expression.as_ref().is_some_and(|it| {
-        let assumed = before.token_type.default_fingerprint_expression();
-        it.as_deref().unwrap_or(assumed)
-            != body.fingerprint_expression.as_deref().unwrap_or(assumed)
-    });
-    let indexes_change = patch.search_indexes.as_ref().is_some_and(|it| {
-        let assumed = before.token_type.default_indexes();
-        it.as_deref().unwrap_or(assumed) != body.search_indexes.as_deref().unwrap_or(assumed)
-    });
-    let changes = [
-        ("mask", mask_changes),
-        ("fingerprint_expression", fingerprint_changes),
-        ("search_indexes", indexes_change),
-    ];
-    match changes.into_iter().find(|(_, changed)| *changed) {
-        Some((attribute, _)) => Err(Error::Forbidden(Refusal::NeedsReveal(attribute))),
-        None => Ok(()),
-    }
-}
-
-fn effective_mask(token_type: TokenType, body: &Body) -> Value {
-    let assumed = || token_type.default_mask().cloned().unwrap_or_default();
-    body.mask.clone().unwrap_or_else(assumed)
 }
 
 /// Whether the patch spoke of the cvc, and the code it gave.

@@ -128,8 +128,13 @@ impl Permission {
     /// Whether it is decided container by container. The others are held or not.
     #[must_use]
     pub fn is_of_containers(self) -> bool {
-        use Permission::{TokenCreate, TokenDelete, TokenRead, TokenSearch, TokenUpdate, TokenUse};
-        [TokenCreate, TokenRead, TokenUpdate, TokenDelete, TokenSearch, TokenUse].contains(&self)
+        use Permission::{
+            TokenCreate, TokenDelete, TokenIntentCreate, TokenIntentDelete, TokenIntentRead,
+            TokenRead, TokenSearch, TokenUpdate, TokenUse,
+        };
+        let of_tokens = [TokenCreate, TokenRead, TokenUpdate, TokenDelete, TokenSearch, TokenUse];
+        let of_intents = [TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
+        of_tokens.contains(&self) || of_intents.contains(&self)
     }
 
     /// The transform of a permission that was granted without a rule.

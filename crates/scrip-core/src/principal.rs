@@ -28,6 +28,8 @@ struct Grant {
     reach: Reach,
     transform: Transform,
     permissions: Permissions,
+    /// A permission without an access rule.
+    is_plain: bool,
 }
 
 /// What makes a principal a session: it can do what its rules say and its authorizer still can.
@@ -91,6 +93,14 @@ impl Principal {
         let own = self.rules.iter().any(|it| it.permissions.has(permission));
         let lent = |it: &Session| it.authorizer.as_ref().is_some_and(|it| it.holds(permission));
         own && self.session.as_ref().is_none_or(lent)
+    }
+
+    /// The container that the first access rule with this permission names. Nothing when a plain
+    /// permission grants it, which is for every container.
+    pub(crate) fn first_container(&self, permission: Permission) -> Option<Container> {
+        let grant = self.rules.iter().find(|it| it.permissions.has(permission))?;
+        let named = || grant.reach.containers().first().map(|it| (*it).clone());
+        (!grant.is_plain).then(named).flatten()
     }
 
     /// In one container. The first rule that reaches it and grants the permission decides; for a
@@ -165,11 +175,13 @@ fn grants(access: AccessPolicy) -> Vec<Grant> {
         reach: rule.reach,
         transform: rule.transform,
         permissions: rule.permissions,
+        is_plain: false,
     };
     let plain = access.permissions.iter().map(|it| Grant {
         reach: Reach::Container(Container::root()),
         transform: it.implied_transform(),
         permissions: Permissions::of(&[it]),
+        is_plain: true,
     });
     rules.into_iter().map(grant).chain(plain).collect()
 }

@@ -97,6 +97,7 @@ pub(crate) fn outline(caller: &Caller, stored: &StoredToken) -> TokenView {
         token_type: record.token_type,
         fingerprint: record.fingerprint,
         containers: record.containers.clone(),
+        expires_at: None,
         detail: None,
     }
 }

@@ -19,6 +19,7 @@ use crate::{
     container::Containers,
     cvc::CvcRecord,
     directory::{DirectoryRecords, SystemKeys},
+    disclosure::ExpressionMarks,
     error::{Cause, Error},
     id::{ApplicationId, SessionId, TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
@@ -312,6 +313,7 @@ pub struct TokenRecord {
     pub id: TokenId,
     pub token_type: TokenType,
     pub fingerprint: Option<Fingerprint>,
+    pub expressions: ExpressionMarks,
     pub containers: Containers,
     pub created_by: ApplicationId,
     pub created_at: Timestamp,
@@ -356,7 +358,8 @@ pub enum TokenWrite {
     Update(UpdateToken),
 }
 
-/// A new token; or the oldest live one with the same type, fingerprint and containers.
+/// A new token; or a live one that [`DuplicateLookup`](crate::disclosure::DuplicateLookup) matches:
+/// the longest-lived, then the oldest.
 #[derive(Debug)]
 pub struct InsertToken {
     pub permit: Permit,

@@ -81,6 +81,8 @@ pub struct TokenView {
     pub token_type: TokenType,
     pub fingerprint: Option<Fingerprint>,
     pub containers: Containers,
+    /// Of a view without detail, where the caller set it.
+    pub expires_at: Option<Timestamp>,
     /// Nothing for a caller that may not read the token at all.
     pub detail: Option<TokenDetail>,
 }

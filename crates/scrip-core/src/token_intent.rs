@@ -8,6 +8,7 @@ use crate::{
     bank::{self, BankDetails},
     bin_data::BinData,
     card::{self, CardDetails},
+    container::Containers,
     cvc::{Cvc, CvcRecord},
     error::Error,
     id::{ApplicationId, TenantId, TokenIntentId},
@@ -22,6 +23,7 @@ use crate::{
 pub struct NewTokenIntent {
     pub token_type: TokenType,
     pub data: Plain,
+    pub containers: Option<Containers>,
     pub authentication: Option<IntentAuthentication>,
 }
 
@@ -40,6 +42,8 @@ pub struct TokenIntentRecord {
     pub id: TokenIntentId,
     pub token_type: TokenType,
     pub fingerprint: Option<Fingerprint>,
+    /// Every use of the intent is decided on these.
+    pub containers: Containers,
     pub created_by: ApplicationId,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
@@ -104,14 +108,15 @@ impl IntentBody {
 
 /// Every column beside the body is part of its place.
 fn place(tenant: &Tenant, record: &TokenIntentRecord) -> Place {
-    Place::new("intent.body")
+    let place = Place::new("intent.body")
         .bytes(tenant.id.0.as_bytes())
         .bytes(record.id.0.as_bytes())
         .text(record.token_type.as_str())
         .optional_bytes(record.fingerprint.as_ref().map(|it| it.0.as_slice()))
         .bytes(record.created_by.0.as_bytes())
         .number(record.created_at.unix_ms)
-        .number(record.expires_at.unix_ms)
+        .number(record.expires_at.unix_ms);
+    record.containers.iter().fold(place, |place, it| place.text(it.as_str()))
 }
 
 /// Where an intent's cvc lives.
@@ -133,6 +138,7 @@ pub struct TokenIntentView {
     pub bank: Option<BankDetails>,
     pub authentication: Option<IntentAuthentication>,
     pub fingerprint: Option<Fingerprint>,
+    pub containers: Containers,
     pub expires_at: Timestamp,
     pub created_by: ApplicationId,
     pub created_at: Timestamp,
@@ -158,6 +164,7 @@ pub(crate) fn view(
         bank: (token_type == TokenType::Bank).then(|| bank::details(data)).flatten(),
         authentication: body.authentication,
         fingerprint: record.fingerprint,
+        containers: record.containers.clone(),
         expires_at: record.expires_at,
         created_by: record.created_by,
         created_at: record.created_at,

@@ -133,6 +133,20 @@ impl TokenType {
         }
     }
 
+    /// The properties that the type's own mask shows in clear.
+    pub(crate) fn shown_properties(self) -> &'static [&'static str] {
+        match self {
+            Self::Card | Self::NetworkToken => &["expiration_month", "expiration_year"],
+            Self::Bank => &["routing_number"],
+            Self::Token
+            | Self::CardNumber
+            | Self::UsBankAccountNumber
+            | Self::UsBankRoutingNumber
+            | Self::SocialSecurityNumber
+            | Self::EmployerIdNumber => &[],
+        }
+    }
+
     fn defaults(self) -> &'static Defaults {
         static TOKEN: LazyLock<Defaults> =
             LazyLock::new(|| defaults("/general/high/", "{{ data | stringify }}", None, &[]));

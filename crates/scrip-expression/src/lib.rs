@@ -5,6 +5,7 @@
 
 #![warn(clippy::arithmetic_side_effects)]
 
+mod analysis;
 mod ast;
 mod budget;
 mod cache;
@@ -26,6 +27,7 @@ mod template;
 use std::fmt;
 
 pub use crate::{
+    analysis::PlainPart,
     ast::Expression,
     budget::weight,
     cache::ExpressionCache,

@@ -15,6 +15,10 @@ pub struct Fingerprint(pub [u8; 32]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IndexDigest(pub [u8; 16]);
 
+/// Tells whether two tokens of one tenant have the same expressions, and nothing about them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ExpressionDigest(pub [u8; 16]);
+
 impl IndexDigest {
     #[expect(clippy::expect_used, reason = "a digest has 32 bytes")]
     pub(crate) fn of(digest: &[u8; 32]) -> Self {

@@ -21,7 +21,7 @@ pub use crate::{
     audit::AuditKey,
     chance::fill_random,
     checksum::Checksum,
-    digest::{Fingerprint, IndexDigest, KeyedHash, Mac, Pepper},
+    digest::{ExpressionDigest, Fingerprint, IndexDigest, KeyedHash, Mac, Pepper},
     epoch::{
         Asked, EpochFileError, EpochKeys, EpochKeysAway, KeyExchange, Leave, NamedEpoch, OpenEpoch,
         Presence, WrappedEpochKey,

@@ -1,7 +1,7 @@
 //! A tenant's keys: one that rotates and seals, and one that lasts and recognises.
 
 use crate::{
-    CannotOpen, Fingerprint, IndexDigest, KeySource, KeySourceError, Mac, Place, Sealed, Secret,
+    CannotOpen, ExpressionDigest, Fingerprint, IndexDigest, KeySource, KeySourceError, Mac, Place, Sealed, Secret,
     chance::random, digest::DigestKey, record::RecordKey,
 };
 
@@ -33,6 +33,7 @@ pub struct TenantKeys {
     fingerprint: DigestKey,
     index: DigestKey,
     metadata: DigestKey,
+    expressions: DigestKey,
     idempotency: DigestKey,
     policy: DigestKey,
 }
@@ -101,6 +102,7 @@ impl TenantKeys {
             fingerprint: DigestKey::new(&lasting, "fingerprint"),
             index: DigestKey::new(&lasting, "index"),
             metadata: DigestKey::new(&lasting, "metadata-index"),
+            expressions: DigestKey::new(&lasting, "expressions"),
             idempotency: DigestKey::new(&lasting, "idempotency-key"),
             policy: DigestKey::new(&lasting, "policy-mac"),
         })
@@ -141,6 +143,12 @@ impl TenantKeys {
     #[must_use]
     pub fn metadata_index(&self, name: &[u8], value: &[u8]) -> IndexDigest {
         IndexDigest::of(&self.metadata.digest(&[name, value]))
+    }
+
+    /// Of the sources of a token's expressions.
+    #[must_use]
+    pub fn expressions(&self, sources: &[&[u8]]) -> ExpressionDigest {
+        ExpressionDigest(IndexDigest::of(&self.expressions.digest(sources)).0)
     }
 
     /// Under what an answer is remembered. Clients put anything into an idempotency key, so the

@@ -161,6 +161,7 @@ impl Settings {
             epochs: Arc::new(epochs::open(self).await?),
             clock: Arc::new(SteadyClock::start(known, self.clock.start)),
             chance: scrip_seal::fill_random,
+            disclosure: scrip_core::disclosure::DisclosureRules::default(),
             bins: Arc::default(),
             audit: Arc::new(AuditTrail::new(self.audit.reads)),
             directory_servers,
@@ -270,6 +271,7 @@ fn vault(store: Arc<dyn Store>) -> Vault {
         bins: Arc::default(),
         clock: Arc::new(SystemClock),
         chance: scrip_seal::fill_random,
+        disclosure: scrip_core::disclosure::DisclosureRules::default(),
         audit: Arc::default(),
         directory_servers: Arc::new(NoDirectoryServers::default()),
     }

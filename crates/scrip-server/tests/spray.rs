@@ -104,6 +104,7 @@ fn by_http(runtime: &Runtime, before: u64) {
         audit: Arc::default(),
         directory_servers: Arc::new(scrip_core::threeds::NoDirectoryServers::default()),
         chance: scrip_seal::fill_random,
+        disclosure: scrip_core::disclosure::DisclosureRules::default(),
     };
     let (place, app) = runtime.block_on(async {
         found_vault(&vault, &*root).await.unwrap();

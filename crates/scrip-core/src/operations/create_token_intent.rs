@@ -8,9 +8,10 @@ use crate::{
     audit::{AuditRecord, Operation},
     body::Body,
     caller::{Caller, Needs},
+    container::Containers,
     cvc::{cvc_end, prepare_cvc, take_cvc},
     error::{Error, FieldError},
-    expressions::evaluate,
+    expressions::{Evaluation, Failures},
     id::{TokenIntentId, random_uuid},
     permission::Permission,
     store::Beside,
@@ -22,7 +23,7 @@ use crate::{
 };
 
 /// # Errors
-/// The data breaks a rule of its type.
+/// The data breaks a rule of its type, or no rule lets the caller create an intent there.
 pub async fn create_token_intent(
     vault: &Vault,
     caller: &Caller,
@@ -30,7 +31,9 @@ pub async fn create_token_intent(
     remember: Option<Remember<TokenIntentView>>,
 ) -> Result<TokenIntentView, Error> {
     let (tenant, now) = (caller.tenant(), vault.clock.now());
-    let NewTokenIntent { token_type, mut data, authentication } = new;
+    let NewTokenIntent { token_type, mut data, containers, authentication } = new;
+    let containers = containers.unwrap_or_else(|| default_containers(caller, token_type));
+    caller.permit(Permission::TokenIntentCreate, &containers)?;
     token_type.check(data.expose_mut(), tenant.kind).map_err(Error::Invalid)?;
     if authentication.is_some() && token_type != TokenType::NetworkToken {
         return Err(FieldError::new("authentication", "is for a network_token only").into());
@@ -38,12 +41,15 @@ pub async fn create_token_intent(
     let cvc = take_cvc(token_type, &mut data);
     // By the type's own expression, which is what a token made of it will have, too.
     let body = Body { data, search_indexes: Some(Vec::new()), ..Body::default() };
-    let fingerprint = evaluate(caller, token_type, &body)?.fingerprint;
+    let failures = Failures::Report;
+    let evaluation = Evaluation { caller, token_type, body: &body, vault, failures };
+    let fingerprint = evaluation.evaluate()?.fingerprint;
     let body = IntentBody { data: body.data, authentication };
     let mut record = TokenIntentRecord {
         id: TokenIntentId(random_uuid(vault.chance)),
         token_type,
         fingerprint,
+        containers,
         created_by: caller.application(),
         created_at: now,
         expires_at: now.after(tenant.quotas.token_intent_retention()),
@@ -69,4 +75,11 @@ pub async fn create_token_intent(
     let intent = StoredTokenIntent { record, cvc };
     vault.store.insert_token_intent(inquiry, intent, written).await?;
     Ok(seen)
+}
+
+/// The container of the first rule that lets the caller create intents: an application with rules on
+/// the containers of one merchant creates intents there. Otherwise the type's default.
+fn default_containers(caller: &Caller, token_type: TokenType) -> Containers {
+    let ruled = caller.principal().first_container(Permission::TokenIntentCreate);
+    Containers::from(ruled.unwrap_or_else(|| token_type.default_container()))
 }

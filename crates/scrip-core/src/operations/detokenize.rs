@@ -11,7 +11,6 @@ use crate::{
     body::Body,
     caller::Caller,
     compiled::Draw,
-    container::Containers,
     cvc::{Cvc, CvcRecord},
     enrichment,
     error::{Error, FieldError},
@@ -121,7 +120,7 @@ fn named_intents(references: &[Reference]) -> BTreeSet<TokenIntentId> {
     intents.filter_map(|it| TokenIntentId::parse(&it.id)).collect()
 }
 
-/// An intent is in no container yet. It is shown as it would be in the one that its type assumes.
+/// Shown by the right to read tokens in the intent's containers.
 async fn intent(
     vault: &Vault,
     caller: &Caller,
@@ -134,8 +133,8 @@ async fn intent(
     };
     let StoredTokenIntent { record, cvc } = found;
     let tenant = caller.tenant();
-    let containers = Containers::from(record.token_type.default_container());
-    let permit = caller.permit(Permission::TokenRead, &containers)?;
+    let permit = caller.permit(Permission::TokenRead, &record.containers)?;
+    caller.permit(Permission::TokenIntentRead, &record.containers)?;
     let opened = IntentBody::open(tenant, &record)?;
     let data = match permit.transform() {
         Transform::Redact => None,

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// # Errors
-/// There is no such live intent, or the read cannot be recorded.
+/// There is no such live intent, no rule lets the caller read it, or the read cannot be recorded.
 pub async fn get_token_intent(
     vault: &Vault,
     caller: &Caller,
@@ -20,6 +20,7 @@ pub async fn get_token_intent(
     let inquiry = caller.inquire(Permission::TokenIntentRead)?;
     let found = vault.store.find_token_intent(inquiry, id, vault.clock.latest()).await?;
     let record = found.ok_or(Error::NotFound)?.record;
+    caller.permit(Permission::TokenIntentRead, &record.containers)?;
     let body = IntentBody::open(caller.tenant(), &record)?;
     let seen = view(&vault.bins, caller.tenant(), &record, body);
     // An intent is never shown with its data.

@@ -12,7 +12,7 @@ use crate::{
     draft::deduplicate,
     error::Error,
     id::TokenId,
-    patch::Change,
+    patch::{Change, PatchCause, Patching},
     permission::Permission,
     reveal::{Audience, reveal_found},
     store::{Batched, Deduplicate, Outcome, Render, StoredToken, TokenBatch},
@@ -43,7 +43,8 @@ pub async fn update_token(
         } else {
             stored.settle_cvc(vault, permit.transform(), latest).await?;
         }
-        let change = Change::new(vault, caller, stored, &patch, now)?;
+        let patching = Patching { vault, caller, now, cause: PatchCause::Request };
+        let change = patching.apply(stored, &patch)?;
         // Two permits: one to write with, one to show the result by, after a move perhaps.
         let shown_by = change.shown_by(caller, permit.transform())?;
         let render =

@@ -85,7 +85,7 @@ pub(crate) fn parse_patch(body: Plain) -> Result<TokenPatch, Problem> {
     fields.finish().map(|()| patch)
 }
 
-fn parse_containers(fields: &mut Fields) -> Field<Containers> {
+pub(crate) fn parse_containers(fields: &mut Fields) -> Field<Containers> {
     let texts = fields.texts("containers");
     fields.parse(texts, |it| Containers::parse(it.iter().map(String::as_str)))
 }
@@ -104,6 +104,8 @@ struct TokenBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     fingerprint: Option<String>,
     containers: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     detail: Option<DetailBody<'a>>,
     #[serde(rename = "_extras", skip_serializing_if = "Option::is_none")]
@@ -191,6 +193,7 @@ fn render(status: u16, token: &TokenView, extras: Option<ExtrasBody>) -> Rendere
         r#type: token.token_type.as_str(),
         fingerprint: token.fingerprint.map(|it| it.to_string()),
         containers: token.containers.iter().map(|it| it.as_str()).collect(),
+        expires_at: token.expires_at.map(|it| it.to_string()),
         detail,
         extras,
     };

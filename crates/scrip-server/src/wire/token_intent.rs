@@ -17,7 +17,7 @@ use crate::{
         answer::render,
         card::{CardBody, card},
         fields::{Field, Fields},
-        token::{BankBody, bank},
+        token::{BankBody, bank, parse_containers},
     },
 };
 
@@ -50,10 +50,12 @@ pub(crate) fn parse_new(body: Plain) -> Result<NewTokenIntent, Problem> {
         })
     });
     let authentication = authentication.given();
+    let containers = parse_containers(&mut fields).given();
     let both = token_type.given().zip(data);
     fields.finish_with(both).map(|(token_type, data)| NewTokenIntent {
         token_type,
         data,
+        containers,
         authentication,
     })
 }
@@ -74,6 +76,7 @@ struct TokenIntentBody<'a> {
     authentication: Option<&'a IntentAuthentication>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fingerprint: Option<String>,
+    containers: Vec<&'a str>,
     expires_at: String,
     created_by: String,
     created_at: String,
@@ -97,6 +100,7 @@ fn body(intent: &TokenIntentView) -> TokenIntentBody<'_> {
         bank: intent.bank.as_ref().map(bank),
         authentication: intent.authentication.as_ref(),
         fingerprint: intent.fingerprint.map(|it| it.to_string()),
+        containers: intent.containers.iter().map(|it| it.as_str()).collect(),
         expires_at: intent.expires_at.to_string(),
         created_by: intent.created_by.to_string(),
         created_at: intent.created_at.to_string(),

@@ -26,6 +26,7 @@ mod delete_token;
 mod deprecations;
 mod detokenize;
 mod directory_servers;
+mod disclosure;
 mod engine;
 mod epoch_keys;
 mod epoch_keys_redis;

@@ -112,6 +112,7 @@ impl Server {
             bins: Arc::default(),
             clock: Arc::<MovedClock>::clone(&clock),
             chance: scrip_seal::fill_random,
+            disclosure: scrip_core::disclosure::DisclosureRules::default(),
             audit: Arc::default(),
             directory_servers: Arc::<Scripted>::clone(&scripted),
         };

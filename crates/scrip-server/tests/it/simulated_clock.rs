@@ -134,6 +134,7 @@ async fn open(engine: &Engine, machine: &Arc<Mutex<Machine>>) -> Vault {
         epochs: Arc::new(EpochKeys::in_memory(EPOCH)),
         clock: Arc::new(clock),
         chance: scrip_seal::fill_random,
+        disclosure: scrip_core::disclosure::DisclosureRules::default(),
         bins: Arc::default(),
         audit: Arc::default(),
         directory_servers: Arc::new(scrip_core::threeds::NoDirectoryServers::default()),

@@ -27,6 +27,7 @@ fn an_intent_shows_its_card_and_never_its_data() {
     let names: Vec<_> = made.as_object().unwrap().keys().cloned().collect();
     let expected = [
         "card",
+        "containers",
         "created_at",
         "created_by",
         "expires_at",

@@ -80,6 +80,7 @@ pub(crate) fn run(fault: Fault, data: &Path) {
             bins: Arc::default(),
             clock: Arc::new(SystemClock),
             chance: scrip_seal::fill_random,
+            disclosure: scrip_core::disclosure::DisclosureRules::default(),
             audit: Arc::default(),
             directory_servers: Arc::new(scrip_core::threeds::NoDirectoryServers::default()),
         };

@@ -1,6 +1,9 @@
 //! Tokens, in a list.
 
+use std::cmp::Reverse;
+
 use scrip_core::{
+    disclosure::DuplicateLookup,
     id::{TenantId, TokenId},
     store::{Beside, Changed, Deduplicate, DeleteToken, StoreError, StoredToken, TokenRecord},
     time::Timestamp,
@@ -21,20 +24,21 @@ impl State {
         deduplicate: Deduplicate,
         (own_id, now): (Option<&TokenId>, Timestamp),
     ) -> Option<StoredToken> {
-        if deduplicate == Deduplicate::No || token.fingerprint.is_none() {
-            return None;
-        }
-        let same = |it: &&Row| {
+        let lookup = DuplicateLookup::of(token, deduplicate)?;
+        let matches = |it: &&Row| {
             let record = &it.token.record;
             it.tenant == tenant
-                && record.token_type == token.token_type
                 && record.fingerprint == token.fingerprint
-                && record.containers.set_text() == token.containers.set_text()
+                && lookup.matches(record)
                 && Some(&record.id) != own_id
                 && record.is_live(now)
         };
-        let oldest = self.tokens.iter().filter(same).min_by_key(|it| it.age());
-        oldest.map(|it| it.token.clone())
+        let preference = |it: &&Row| {
+            let ends = it.token.record.expires_at.map_or(i64::MAX, |it| it.unix_ms);
+            (Reverse(ends), it.age())
+        };
+        let found = self.tokens.iter().filter(matches).min_by_key(preference);
+        found.map(|it| it.token.clone())
     }
 
     pub(super) fn remove(&mut self, at: usize) {

@@ -13,7 +13,7 @@ use tokio_postgres::Row;
 
 use crate::postgres::{
     answers::insert_beside,
-    row::{column, cvc, optional_array, sealed, time},
+    row::{column, containers, cvc, optional_array, sealed, time},
     statement::{Parameters, Statements, query},
     transaction::Transaction,
 };
@@ -22,8 +22,8 @@ const INSERT_TOKEN_INTENT: &str = "
 -- insert_token_intent
 WITH made AS (
     INSERT INTO token_intents
-        (tenant, id, type, fingerprint, created_by, created_at, expires_at, body)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        (tenant, id, type, fingerprint, created_by, created_at, expires_at, body, containers)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $11)
     RETURNING id
 )
     INSERT INTO intent_cvcs (tenant, intent, expires_at, sealed)
@@ -50,6 +50,7 @@ pub(super) async fn insert_token_intent(
                 &record.body.as_bytes(),
                 &code.map(|it| it.expires_at.unix_ms),
                 &code.map(|it| it.sealed.as_bytes()),
+                &record.containers.text(),
             ],
         )
         .await?;
@@ -59,7 +60,7 @@ pub(super) async fn insert_token_intent(
 const FIND_TOKEN_INTENT: &str = "
 -- find_token_intent
 SELECT it.type, it.fingerprint, it.created_by, it.created_at, it.expires_at, it.body,
-    intent_cvcs.expires_at, intent_cvcs.sealed
+    intent_cvcs.expires_at, intent_cvcs.sealed, it.containers
 FROM token_intents AS it
 LEFT JOIN intent_cvcs ON intent_cvcs.tenant = it.tenant AND intent_cvcs.intent = it.id
 WHERE it.tenant = $1 AND it.id = $2 AND it.expires_at > $3";
@@ -80,6 +81,7 @@ fn stored(row: &Row, id: TokenIntentId) -> Result<StoredTokenIntent, StoreError>
         id,
         token_type: TokenType::parse(column(row, 0)?).ok_or(unknown)?,
         fingerprint: optional_array(row, 1)?.map(Fingerprint),
+        containers: containers(row, 8)?,
         created_by: ApplicationId(column(row, 2)?),
         created_at: time(row, 3)?,
         expires_at: time(row, 4)?,

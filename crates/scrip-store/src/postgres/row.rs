@@ -3,6 +3,7 @@
 use scrip_core::{
     container::Containers,
     cvc::CvcRecord,
+    disclosure::ExpressionMarks,
     id::{ApplicationId, TokenId},
     store::{Modified, StoreError, StoredToken, TokenRecord},
     time::Timestamp,
@@ -50,7 +51,7 @@ macro_rules! token_columns {
         "tokens.number, tokens.id, tokens.type, tokens.fingerprint, tokens.containers, \
          tokens.created_by, tokens.created_at, tokens.modified_by, tokens.modified_at, \
          tokens.expires_at, tokens.revision, tokens.indexes, tokens.body, cvcs.expires_at, \
-         cvcs.sealed"
+         cvcs.sealed, tokens.expressions"
     };
 }
 pub(super) use token_columns;
@@ -66,6 +67,7 @@ pub(super) fn stored_token(row: &Row) -> Result<(i64, StoredToken), StoreError> 
         id: TokenId::parse(column(row, 1)?).map_err(|_| NO_TOKEN)?,
         token_type: TokenType::parse(column(row, 2)?).ok_or(NO_TOKEN)?,
         fingerprint: optional_array(row, 3)?.map(Fingerprint),
+        expressions: ExpressionMarks::from_bytes(column(row, 15)?).ok_or(NO_TOKEN)?,
         containers: containers(row, 4)?,
         created_by: ApplicationId(column(row, 5)?),
         created_at: time(row, 6)?,

@@ -5,26 +5,22 @@ use std::collections::HashSet;
 use deadpool_postgres::Object;
 use scrip_core::{
     answer::AnswerRecord,
-    container::Container,
+    disclosure::{DuplicateKey, DuplicateKeys, DuplicateLookup},
     id::TenantId,
-    listing::Facet,
-    store::{Deduplicate, InsertToken, StoreError, StoredToken},
+    store::{InsertToken, StoreError, StoredToken},
     token_intent::StoredTokenIntent,
 };
 use tokio_postgres::{Row, Statement};
 use uuid::Uuid;
 
-use crate::{
-    facets::facet_bytes,
-    postgres::{
-        filed::entries,
-        row::{column, index_bytes},
-        statement::{Parameters, fault},
-        transaction::Asked,
-    },
+use crate::postgres::{
+    filed::entries,
+    row::{column, index_bytes},
+    statement::{Parameters, fault},
+    transaction::Asked,
 };
 
-/// Whatever has such an id, live or not, or a fingerprint that begins alike. Whoever is found here
+/// Whatever has such an id or such a duplicate key, live or not. Whoever is found here
 /// only looks as if it were in the way; that is told apart where each write is done by itself.
 ///
 /// Scalar subqueries are never made a join, which an engine that has not counted its rows yet
@@ -34,15 +30,20 @@ pub(super) const FIND_OBSTACLES: &str = "
 SELECT it.at FROM unnest($2::bigint[], $3::text[]) AS it (at, id)
 WHERE (SELECT number FROM tokens WHERE tenant = $1 AND tokens.id = it.id) IS NOT NULL
 UNION ALL
-    SELECT it.at FROM unnest($4::bigint[], $5::bytea[], $6::text[]) AS it (at, facet, container)
-WHERE (SELECT token FROM filed WHERE tenant = $1 AND filed.facet = it.facet
-    AND filed.container = it.container LIMIT 1) IS NOT NULL";
+    SELECT it.at FROM unnest($4::bigint[], $5::bytea[]) AS it (at, key)
+WHERE (SELECT number FROM tokens WHERE tenant = $1 AND tokens.duplicate_key = it.key
+    LIMIT 1) IS NOT NULL
+UNION ALL
+    SELECT it.at FROM unnest($6::bigint[], $7::bytea[]) AS it (at, key)
+WHERE (SELECT number FROM tokens WHERE tenant = $1 AND tokens.duplicate_read_key = it.key
+    LIMIT 1) IS NOT NULL";
 
 /// What must not be there when tokens are inserted.
 #[derive(Debug, Default)]
 pub(super) struct Obstacles<'a> {
     ids: (Vec<i64>, Vec<&'a str>),
-    duplicates: (Vec<i64>, Vec<Vec<u8>>, Vec<Option<&'a str>>),
+    keys: (Vec<i64>, Vec<Vec<u8>>),
+    read_keys: (Vec<i64>, Vec<Vec<u8>>),
 }
 
 impl<'a> Obstacles<'a> {
@@ -52,23 +53,24 @@ impl<'a> Obstacles<'a> {
         let record = &insert.token.record;
         self.ids.0.push(at);
         self.ids.1.push(record.id.as_str());
-        if let Some(fingerprint) = record.fingerprint
-            && insert.deduplicate != Deduplicate::No
-        {
-            self.duplicates.0.push(at);
-            self.duplicates.1.push(facet_bytes(&Facet::Fingerprint(fingerprint)));
-            // Whoever is in the same containers is in any one of them.
-            self.duplicates.2.push(record.containers.iter().next().map(Container::as_str));
+        let Some(lookup) = DuplicateLookup::of(record, insert.deduplicate) else { return };
+        for DuplicateKey(key) in lookup.keys {
+            self.keys.0.push(at);
+            self.keys.1.push(key.to_vec());
+        }
+        if let Some(DuplicateKey(key)) = lookup.read_key {
+            self.read_keys.0.push(at);
+            self.read_keys.1.push(key.to_vec());
         }
     }
 
-    pub(super) fn parameters<'b>(&'b self, tenant: &'b Uuid) -> Parameters<'b, 6> {
-        let (at, facets, containers) = &self.duplicates;
-        [tenant, &self.ids.0, &self.ids.1, at, facets, containers]
+    pub(super) fn parameters<'b>(&'b self, tenant: &'b Uuid) -> Parameters<'b, 7> {
+        let (keys, read_keys) = (&self.keys, &self.read_keys);
+        [tenant, &self.ids.0, &self.ids.1, &keys.0, &keys.1, &read_keys.0, &read_keys.1]
     }
 
     /// Nothing, where there is nothing to ask.
-    pub(super) fn asked<'b>(&self, parameters: &'b Parameters<'b, 6>) -> Option<Asked<'b>> {
+    pub(super) fn asked<'b>(&self, parameters: &'b Parameters<'b, 7>) -> Option<Asked<'b>> {
         (!self.ids.0.is_empty()).then_some((FIND_OBSTACLES, parameters))
     }
 }
@@ -93,9 +95,10 @@ pub(super) const INSERT_TOKENS: &str = "
 -- insert_tokens
 WITH made AS (
     INSERT INTO tokens (tenant, number, id, type, fingerprint, containers, created_by, created_at,
-        expires_at, revision, indexes, body)
+        expires_at, revision, indexes, body, expressions, duplicate_key, duplicate_read_key)
     SELECT $1, * FROM unnest($2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::text[],
-        $7::uuid[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bytea[], $12::bytea[])
+        $7::uuid[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bytea[], $12::bytea[],
+        $20::bytea[], $21::bytea[], $22::bytea[])
 ), coded AS (
     INSERT INTO cvcs (tenant, token, expires_at, sealed)
     SELECT $1, * FROM unnest($13::bigint[], $14::bigint[], $15::bytea[])
@@ -107,9 +110,9 @@ const INSERT_INTENTS: &str = "
 -- insert_token_intents
 WITH made AS (
     INSERT INTO token_intents
-        (tenant, id, type, fingerprint, created_by, created_at, expires_at, body)
+        (tenant, id, type, fingerprint, created_by, created_at, expires_at, body, containers)
     SELECT $1, * FROM unnest($2::uuid[], $3::text[], $4::bytea[], $5::uuid[], $6::bigint[],
-        $7::bigint[], $8::bytea[])
+        $7::bigint[], $8::bytea[], $12::text[])
 )
     INSERT INTO intent_cvcs (tenant, intent, expires_at, sealed)
     SELECT $1, * FROM unnest($9::uuid[], $10::bigint[], $11::bytea[])";
@@ -193,6 +196,11 @@ impl<'a> Set<'a> {
         let revision: Vec<_> = records().map(|it| it.revision).collect();
         let indexes: Vec<_> = records().map(|it| index_bytes(&it.indexes)).collect();
         let body: Vec<_> = records().map(|it| it.body.as_bytes()).collect();
+        let expressions: Vec<_> = records().map(|it| it.expressions.to_bytes().to_vec()).collect();
+        let keys = || records().map(DuplicateKeys::of);
+        let bytes = |it: Option<DuplicateKey>| it.map(|it| it.0.to_vec());
+        let duplicate_key: Vec<_> = keys().map(|it| bytes(it.key)).collect();
+        let duplicate_read_key: Vec<_> = keys().map(|it| bytes(it.read_key)).collect();
         let (mut coded, mut ends, mut codes) = (Vec::new(), Vec::new(), Vec::new());
         let (mut facets, mut places) = (Vec::new(), Vec::new());
         let (mut filed_at, mut filed) = (Vec::new(), Vec::new());
@@ -208,7 +216,7 @@ impl<'a> Set<'a> {
             facets.extend(of);
             places.extend(places_of);
         }
-        let columns: Parameters<'_, 19> = [
+        let columns: Parameters<'_, 22> = [
             tenant,
             &number,
             &id,
@@ -228,6 +236,9 @@ impl<'a> Set<'a> {
             &places,
             &filed_at,
             &filed,
+            &expressions,
+            &duplicate_key,
+            &duplicate_read_key,
         ];
         client.execute(statement, &columns).await.map(drop)
     }
@@ -248,12 +259,13 @@ impl<'a> Set<'a> {
         let created_at: Vec<_> = records().map(|it| it.created_at.unix_ms).collect();
         let expires_at: Vec<_> = records().map(|it| it.expires_at.unix_ms).collect();
         let body: Vec<_> = records().map(|it| it.body.as_bytes()).collect();
+        let containers: Vec<_> = records().map(|it| it.containers.text()).collect();
         let codes =
             || self.intents.iter().filter_map(|it| Some((it.record.id.0, it.cvc.as_ref()?)));
         let coded: Vec<_> = codes().map(|(id, _)| id).collect();
         let ends: Vec<_> = codes().map(|(_, it)| it.expires_at.unix_ms).collect();
         let sealed: Vec<_> = codes().map(|(_, it)| it.sealed.as_bytes()).collect();
-        let columns: Parameters<'_, 11> = [
+        let columns: Parameters<'_, 12> = [
             tenant,
             &id,
             &of_type,
@@ -265,6 +277,7 @@ impl<'a> Set<'a> {
             &coded,
             &ends,
             &sealed,
+            &containers,
         ];
         client.execute(statement, &columns).await.map(drop)
     }

@@ -1,25 +1,23 @@
 //! Tokens.
 
+use std::cmp::Reverse;
+
 use scrip_core::{
     audit::{AuditRecord, Operation},
-    container::Container,
     cvc::CvcRecord,
+    disclosure::{DuplicateKeys, DuplicateLookup},
     id::{TenantId, TokenId},
-    listing::Facet,
     store::{Changed, CvcChange, Deduplicate, DeleteToken, StoreError, StoredToken, TokenRecord},
     time::Timestamp,
     token_type::TokenType,
 };
 use tokio_postgres::Row;
 
-use crate::{
-    facets::facet_bytes,
-    postgres::{
-        filed::{entries, unfile},
-        row::{column, index_bytes, stored_token, token_columns},
-        statement::{Parameters, Statements, query},
-        transaction::Transaction,
-    },
+use crate::postgres::{
+    filed::{entries, unfile},
+    row::{column, index_bytes, stored_token, token_columns},
+    statement::{Parameters, Statements, query},
+    transaction::Transaction,
 };
 
 /// A token's row with its code.
@@ -74,47 +72,70 @@ pub(super) async fn find_tokens(
     Ok(ids.iter().map(|id| of(id).map(|(_, it)| it.clone())).collect())
 }
 
+/// One seek: the longest-lived, then the oldest.
+macro_rules! seek_duplicate {
+    ($column:literal, $key:literal) => {
+        concat!(
+            "(SELECT ",
+            token_columns!(),
+            from_tokens!(),
+            " WHERE tokens.tenant = $1 AND tokens.",
+            $column,
+            " = ",
+            $key,
+            " AND coalesce(tokens.expires_at, 9223372036854775807) > $4 AND tokens.id <> $5
+              ORDER BY coalesce(tokens.expires_at, 9223372036854775807) DESC, tokens.created_at,
+                  tokens.number
+              LIMIT 1)"
+        )
+    };
+}
+
 const FIND_DUPLICATE: &str = concat!(
-    "-- find_duplicate\nSELECT ",
-    token_columns!(),
-    " FROM filed JOIN tokens ON tokens.tenant = filed.tenant AND tokens.number = filed.token
-      LEFT JOIN cvcs ON cvcs.tenant = tokens.tenant AND cvcs.token = tokens.number
-      WHERE filed.tenant = $1 AND filed.facet = $2 AND filed.container = $3
-      AND tokens.fingerprint = $4 AND tokens.type = $5 AND tokens.id <> $6
-      AND (tokens.expires_at IS NULL OR tokens.expires_at > $7)
-      ORDER BY filed.created_at, filed.token"
+    "-- find_duplicate\n",
+    seek_duplicate!("duplicate_key", "$2"),
+    " UNION ALL ",
+    seek_duplicate!("duplicate_key", "$3")
+);
+const FIND_DUPLICATE_TO_READ: &str = concat!(
+    "-- find_duplicate_to_read\n",
+    seek_duplicate!("duplicate_key", "$2"),
+    " UNION ALL ",
+    seek_duplicate!("duplicate_read_key", "$3")
 );
 
-/// The oldest live token that holds the same, itself aside. Nobody else of this tenant writes
-/// meanwhile, so none comes between this and the insert.
+/// A live token that may answer for this one, itself aside. No other transaction of this tenant
+/// writes at the same time, so none comes between this and the insert.
 pub(super) async fn find_duplicate(
     transaction: &Transaction,
     token: &TokenRecord,
     (deduplicate, now, own_id): (Deduplicate, Timestamp, &str),
 ) -> Result<Option<(i64, StoredToken)>, StoreError> {
-    let Some(fingerprint) = token.fingerprint.filter(|_| deduplicate != Deduplicate::No) else {
-        return Ok(None);
-    };
-    let facet = facet_bytes(&Facet::Fingerprint(fingerprint));
-    // Whoever is in the same containers is in any one of them.
-    let container = token.containers.iter().next().map(Container::as_str);
-    let fingerprint = fingerprint.0.as_slice();
-    let of = token.token_type.as_str();
+    let Some(lookup) = DuplicateLookup::of(token, deduplicate) else { return Ok(None) };
+    let DuplicateLookup { keys: [first, second], read_key } = lookup;
+    let sql = if read_key.is_some() { FIND_DUPLICATE_TO_READ } else { FIND_DUPLICATE };
+    let (first, second) = (first.0.as_slice(), read_key.unwrap_or(second).0);
+    let second = second.as_slice();
     let tenant = transaction.tenant.0;
-    let rows = transaction
-        .query(
-            FIND_DUPLICATE,
-            &[&tenant, &facet, &container, &fingerprint, &of, &own_id, &now.unix_ms],
-        )
-        .await?;
-    let set = token.containers.set_text();
+    let rows = transaction.query(sql, &[&tenant, &first, &second, &now.unix_ms, &own_id]).await?;
+    let mut best: Option<(i64, StoredToken)> = None;
     for row in &rows {
-        let (number, found) = stored_token(row)?;
-        if found.record.containers.set_text() == set {
-            return Ok(Some((number, found)));
+        let found = stored_token(row)?;
+        if !lookup.matches(&found.1.record) {
+            return Err(StoreError::Corrupt("a token's duplicate key is not one of ours"));
+        }
+        if best.as_ref().is_none_or(|best| preference(&found) < preference(best)) {
+            best = Some(found);
         }
     }
-    Ok(None)
+    Ok(best)
+}
+
+/// The longest-lived first, then the oldest.
+fn preference((number, token): &(i64, StoredToken)) -> (Reverse<i64>, i64, i64) {
+    let record = &token.record;
+    let ends = record.expires_at.map_or(i64::MAX, |it| it.unix_ms);
+    (Reverse(ends), record.created_at.unix_ms, *number)
 }
 
 /// With its code and its entries: nothing of it where a token has the id.
@@ -122,8 +143,8 @@ const INSERT_TOKEN: &str = "
 -- insert_token
 WITH made AS (
     INSERT INTO tokens (tenant, number, id, type, fingerprint, containers, created_by, created_at,
-        expires_at, revision, indexes, body)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+        expires_at, revision, indexes, body, expressions, duplicate_key, duplicate_read_key)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $17, $18, $19)
     ON CONFLICT (tenant, id) DO NOTHING
     RETURNING number
 ), coded AS (
@@ -168,6 +189,7 @@ async fn insert(
     let number = transaction.next_number();
     let (facets, containers) = entries(record);
     let code = cvc.as_ref();
+    let DuplicateKeys { key, read_key } = DuplicateKeys::of(record);
     let made = transaction
         .query(
             INSERT_TOKEN,
@@ -188,6 +210,9 @@ async fn insert(
                 &code.map(|it| it.sealed.as_bytes()),
                 &facets,
                 &containers,
+                &record.expressions.to_bytes().as_slice(),
+                &key.as_ref().map(|it| it.0.as_slice()),
+                &read_key.as_ref().map(|it| it.0.as_slice()),
             ],
         )
         .await?;
@@ -228,7 +253,8 @@ pub(super) async fn change_cvc(
 const UPDATE_TOKEN: &str = "
 -- update_token
 UPDATE tokens SET fingerprint = $3, containers = $4, modified_by = $5, modified_at = $6,
-    expires_at = $7, revision = $8, indexes = $9, body = $10
+    expires_at = $7, revision = $8, indexes = $9, body = $10, expressions = $11,
+    duplicate_key = $12, duplicate_read_key = $13
 WHERE tenant = $1 AND number = $2";
 
 pub(super) async fn update_row(
@@ -236,6 +262,7 @@ pub(super) async fn update_row(
     number: i64,
     token: &TokenRecord,
 ) -> Result<(), StoreError> {
+    let DuplicateKeys { key, read_key } = DuplicateKeys::of(token);
     transaction
         .execute(
             UPDATE_TOKEN,
@@ -250,6 +277,9 @@ pub(super) async fn update_row(
                 &token.revision,
                 &index_bytes(&token.indexes),
                 &token.body.as_bytes(),
+                &token.expressions.to_bytes().as_slice(),
+                &key.as_ref().map(|it| it.0.as_slice()),
+                &read_key.as_ref().map(|it| it.0.as_slice()),
             ],
         )
         .await

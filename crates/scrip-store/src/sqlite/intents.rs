@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
 use scrip_core::{
     audit::{AuditRecord, Operation},
+    container::Containers,
     cvc::CvcRecord,
     id::{ApplicationId, TenantId, TokenIntentId},
     store::{Beside, Changed, StoreError},
@@ -24,8 +25,9 @@ use crate::sqlite::{
 const INSERT_TOKEN_INTENT: &str = "
 -- insert_token_intent
 INSERT INTO token_intents
-    (tenant, id, type, fingerprint, created_by, created_at, expires_at, body)
-VALUES (:tenant, :id, :type, :fingerprint, :created_by, :created_at, :expires_at, :body)";
+    (tenant, id, type, fingerprint, containers, created_by, created_at, expires_at, body)
+VALUES
+    (:tenant, :id, :type, :fingerprint, :containers, :created_by, :created_at, :expires_at, :body)";
 
 const INSERT_INTENT_CVC: &str = "
 -- insert_intent_cvc
@@ -44,6 +46,7 @@ pub(super) fn insert_token_intent(
         ":id": record.id.0.as_bytes(),
         ":type": record.token_type.as_str(),
         ":fingerprint": record.fingerprint.map(|it| it.0),
+        ":containers": record.containers.text(),
         ":created_by": record.created_by.0.as_bytes(),
         ":created_at": record.created_at.unix_ms,
         ":expires_at": record.expires_at.unix_ms,
@@ -61,7 +64,7 @@ pub(super) fn insert_token_intent(
 const FIND_TOKEN_INTENT: &str = "
 -- find_token_intent
 SELECT it.type, it.fingerprint, it.created_by, it.created_at, it.expires_at, it.body,
-    intent_cvcs.expires_at, intent_cvcs.sealed
+    intent_cvcs.expires_at, intent_cvcs.sealed, it.containers
 FROM token_intents AS it LEFT JOIN intent_cvcs ON intent_cvcs.intent = it.seq
 WHERE it.tenant = ?1 AND it.id = ?2 AND it.expires_at > ?3";
 
@@ -81,10 +84,13 @@ pub(super) fn find_token_intent(
 fn stored(row: &Row<'_>, id: TokenIntentId) -> rusqlite::Result<Option<StoredTokenIntent>> {
     let Some(token_type) = TokenType::parse(row.get_ref(0)?.as_str()?) else { return Ok(None) };
     let fingerprint: Option<[u8; 32]> = row.get(1)?;
+    let containers = Containers::parse(row.get_ref(8)?.as_str()?.split(','));
+    let Ok(containers) = containers else { return Ok(None) };
     let record = TokenIntentRecord {
         id,
         token_type,
         fingerprint: fingerprint.map(Fingerprint),
+        containers,
         created_by: ApplicationId(uuid(row.get(2)?)),
         created_at: Timestamp { unix_ms: row.get(3)? },
         expires_at: Timestamp { unix_ms: row.get(4)? },

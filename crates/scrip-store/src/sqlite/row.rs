@@ -4,6 +4,7 @@ use rusqlite::{Row, types::ValueRef};
 use scrip_core::{
     container::Containers,
     cvc::CvcRecord,
+    disclosure::ExpressionMarks,
     id::{ApplicationId, TokenId},
     store::{Modified, StoreError, StoredToken, TokenRecord},
     time::Timestamp,
@@ -19,7 +20,8 @@ macro_rules! token_columns {
     () => {
         "tokens.seq, tokens.id, tokens.type, tokens.fingerprint, tokens.containers, \
          tokens.created_by, tokens.created_at, tokens.modified_by, tokens.modified_at, \
-         tokens.expires_at, tokens.revision, tokens.indexes, tokens.body, cvcs.expires_at, cvcs.sealed \
+         tokens.expires_at, tokens.revision, tokens.indexes, tokens.body, cvcs.expires_at, cvcs.sealed, \
+         tokens.expressions \
          FROM tokens LEFT JOIN cvcs ON cvcs.token = tokens.seq"
     };
 }
@@ -44,6 +46,7 @@ pub(super) fn stored_token(row: &Row<'_>) -> Result<(i64, StoredToken), StoreErr
         id: TokenId::parse(text(1)?).map_err(|_| corrupt())?,
         token_type: TokenType::parse(text(2)?).ok_or_else(corrupt)?,
         fingerprint: fingerprint.map(Fingerprint),
+        expressions: expressions(row.get_ref(15).map_err(fault)?).ok_or_else(corrupt)?,
         containers: Containers::parse(text(4)?.split(',')).map_err(|_| corrupt())?,
         created_by: ApplicationId(uuid(row.get(5).map_err(fault)?)),
         created_at: Timestamp { unix_ms: row.get(6).map_err(fault)? },
@@ -66,6 +69,10 @@ pub(super) fn stored_token(row: &Row<'_>) -> Result<(i64, StoredToken), StoreErr
 pub(super) fn indexes(column: ValueRef<'_>) -> Option<Vec<IndexDigest>> {
     let (digests, rest) = column.as_blob().ok()?.as_chunks::<16>();
     rest.is_empty().then(|| digests.iter().copied().map(IndexDigest).collect())
+}
+
+pub(super) fn expressions(column: ValueRef<'_>) -> Option<ExpressionMarks> {
+    ExpressionMarks::from_bytes(column.as_blob().ok()?)
 }
 
 /// As the column keeps them.

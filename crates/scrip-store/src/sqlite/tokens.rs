@@ -1,27 +1,25 @@
 //! Tokens: each function is the work of one transaction.
 
+use std::cmp::Reverse;
+
 use rusqlite::{Connection, ErrorCode, Params, Row, named_params, params};
 use scrip_core::{
     audit::AuditRecord,
-    container::Container,
     cvc::CvcRecord,
+    disclosure::{DuplicateKey, DuplicateKeys, DuplicateLookup},
     id::{TenantId, TokenId},
-    listing::Facet,
     store::{Changed, CvcChange, Deduplicate, DeleteToken, StoreError, StoredToken, TokenRecord},
     time::Timestamp,
     token_type::TokenType,
 };
 
-use crate::{
-    facets::facet_bytes,
-    sqlite::{
-        audit::insert_audit,
-        fault,
-        filed::unfile,
-        row::{index_bytes, stored_token, token_columns, uuid},
-        sweep::expire,
-        transaction::Transaction,
-    },
+use crate::sqlite::{
+    audit::insert_audit,
+    fault,
+    filed::unfile,
+    row::{index_bytes, stored_token, token_columns, uuid},
+    sweep::expire,
+    transaction::Transaction,
 };
 
 const FIND_TOKEN: &str = concat!(
@@ -54,48 +52,56 @@ pub(super) fn find_tokens(
     ids.iter().map(find).collect()
 }
 
+/// One seek: the longest-lived, then the oldest.
 const FIND_DUPLICATE: &str = concat!(
     "-- find_duplicate\nSELECT ",
     token_columns!(),
-    " JOIN filed ON filed.token = tokens.seq
-      WHERE filed.tenant = :tenant AND filed.facet = :facet AND filed.container = :container
-      AND tokens.tenant = :tenant AND tokens.fingerprint = :fingerprint AND tokens.type = :type
-      AND tokens.id <> :id AND (tokens.expires_at IS NULL OR tokens.expires_at > :now)
-      ORDER BY filed.created_at, filed.token"
+    " WHERE tokens.tenant = ?1 AND tokens.duplicate_key = ?2
+      AND ifnull(tokens.expires_at, 9223372036854775807) > ?3 AND tokens.id <> ?4
+      ORDER BY ifnull(tokens.expires_at, 9223372036854775807) DESC, tokens.created_at, tokens.seq
+      LIMIT 1"
 );
 
-/// The oldest live token that holds the same, itself aside.
+const FIND_DUPLICATE_TO_READ: &str = concat!(
+    "-- find_duplicate_to_read\nSELECT ",
+    token_columns!(),
+    " WHERE tokens.tenant = ?1 AND tokens.duplicate_read_key = ?2
+      AND ifnull(tokens.expires_at, 9223372036854775807) > ?3 AND tokens.id <> ?4
+      ORDER BY ifnull(tokens.expires_at, 9223372036854775807) DESC, tokens.created_at, tokens.seq
+      LIMIT 1"
+);
+
+/// A live token that may answer for this one, itself aside.
 pub(super) fn find_duplicate(
     connection: &Connection,
     tenant: TenantId,
     token: &TokenRecord,
     (deduplicate, now, own_id): (Deduplicate, Timestamp, &str),
 ) -> Result<Option<(i64, StoredToken)>, StoreError> {
-    let Some(fingerprint) = token.fingerprint.filter(|_| deduplicate != Deduplicate::No) else {
-        return Ok(None);
-    };
-    let mut statement = connection.prepare_cached(FIND_DUPLICATE).map_err(fault)?;
-    let facet = facet_bytes(&Facet::Fingerprint(fingerprint));
-    // Whoever is in the same containers is in any one of them.
-    let container = token.containers.iter().next().map(Container::as_str);
-    let parameters = named_params! {
-        ":tenant": tenant.0.as_bytes(),
-        ":facet": facet,
-        ":container": container,
-        ":fingerprint": fingerprint.0,
-        ":type": token.token_type.as_str(),
-        ":id": own_id,
-        ":now": now.unix_ms,
-    };
-    let set = token.containers.set_text();
-    let mut rows = statement.query(parameters).map_err(fault)?;
-    while let Some(row) = rows.next().map_err(fault)? {
-        let (seq, found) = stored_token(row)?;
-        if found.record.containers.set_text() == set {
-            return Ok(Some((seq, found)));
+    let Some(lookup) = DuplicateLookup::of(token, deduplicate) else { return Ok(None) };
+    let DuplicateLookup { keys: [first, second], read_key } = lookup;
+    let mut seeks = vec![(FIND_DUPLICATE, first)];
+    seeks.extend((second != first).then_some((FIND_DUPLICATE, second)));
+    seeks.extend(read_key.map(|it| (FIND_DUPLICATE_TO_READ, it)));
+    let mut best: Option<(i64, StoredToken)> = None;
+    for (sql, DuplicateKey(key)) in seeks {
+        let parameters = (tenant.0.as_bytes(), key, now.unix_ms, own_id);
+        let Some(found) = first_token(connection, sql, parameters)? else { continue };
+        if !lookup.matches(&found.1.record) {
+            return Err(StoreError::Corrupt("a token's duplicate key is not one of ours"));
+        }
+        if best.as_ref().is_none_or(|best| preference(&found) < preference(best)) {
+            best = Some(found);
         }
     }
-    Ok(None)
+    Ok(best)
+}
+
+/// The longest-lived first, then the oldest.
+fn preference((seq, token): &(i64, StoredToken)) -> (Reverse<i64>, i64, i64) {
+    let record = &token.record;
+    let ends = record.expires_at.map_or(i64::MAX, |it| it.unix_ms);
+    (Reverse(ends), record.created_at.unix_ms, *seq)
 }
 
 pub(super) fn first_token(
@@ -121,8 +127,8 @@ pub(super) fn check_tenant(connection: &Connection, tenant: TenantId) -> Result<
 const INSERT_TOKEN: &str = "
 -- insert_token
 INSERT INTO tokens (tenant, id, type, fingerprint, containers, created_by, created_at, expires_at,
-    revision, indexes, body)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    revision, indexes, body, expressions, duplicate_key, duplicate_read_key)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
 
 /// Nothing when a live token has the id. One that has expired gives it up.
 pub(super) fn insert_row(
@@ -153,6 +159,7 @@ fn insert(
     tenant: TenantId,
     token: &TokenRecord,
 ) -> rusqlite::Result<i64> {
+    let DuplicateKeys { key, read_key } = DuplicateKeys::of(token);
     // By position: this is the hot one, and every name would be looked up.
     let seq = transaction.prepare_cached(INSERT_TOKEN)?.insert(params![
         tenant.0.as_bytes(),
@@ -166,6 +173,9 @@ fn insert(
         token.revision,
         index_bytes(&token.indexes),
         token.body.as_bytes(),
+        token.expressions.to_bytes(),
+        key.map(|it| it.0),
+        read_key.map(|it| it.0),
     ])?;
     transaction.tally.made(tenant, token.token_type, token.created_at);
     Ok(seq)
@@ -212,7 +222,8 @@ const UPDATE_TOKEN: &str = "
 -- update_token
 UPDATE tokens SET fingerprint = :fingerprint, containers = :containers,
     modified_by = :modified_by, modified_at = :modified_at, expires_at = :expires_at,
-    revision = :revision, indexes = :indexes, body = :body
+    revision = :revision, indexes = :indexes, body = :body, expressions = :expressions,
+    duplicate_key = :duplicate_key, duplicate_read_key = :duplicate_read_key
 WHERE seq = :seq";
 
 pub(super) fn update_row(
@@ -220,8 +231,12 @@ pub(super) fn update_row(
     seq: i64,
     token: &TokenRecord,
 ) -> Result<(), StoreError> {
+    let DuplicateKeys { key, read_key } = DuplicateKeys::of(token);
     let parameters = named_params! {
         ":seq": seq,
+        ":expressions": token.expressions.to_bytes(),
+        ":duplicate_key": key.map(|it| it.0),
+        ":duplicate_read_key": read_key.map(|it| it.0),
         ":fingerprint": token.fingerprint.map(|it| it.0),
         ":containers": token.containers.text(),
         ":modified_by": token.modified.map(|it| *it.by.0.as_bytes()),

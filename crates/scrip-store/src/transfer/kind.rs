@@ -144,6 +144,9 @@ const TOKENS: &[Column] = &[
     number("revision"),
     bytes("indexes"),
     bytes("body"),
+    bytes("expressions"),
+    bytes("duplicate_key").or_nothing(),
+    bytes("duplicate_read_key").or_nothing(),
 ];
 const USAGE_TYPES: &[Column] =
     &[id("tenant"), text("type"), number("count"), number("last_created_at")];
@@ -155,6 +158,7 @@ const TOKEN_INTENTS: &[Column] = &[
     id("id"),
     text("type"),
     bytes("fingerprint").or_nothing(),
+    text("containers"),
     id("created_by"),
     number("created_at"),
     number("expires_at"),

@@ -2,6 +2,7 @@
 
 use scrip_core::{
     container::Containers,
+    disclosure::{DuplicateKey, DuplicateKeys, ExpressionMarks},
     id::{ApplicationId, TenantId, TokenId},
     listing::Facet,
     store::{Modified, TokenRecord},
@@ -50,6 +51,9 @@ fn record(row: &Row) -> Option<(TenantId, TokenRecord)> {
         revision,
         indexes,
         _body,
+        expressions,
+        duplicate_key,
+        duplicate_read_key,
     ] = row.as_slice()
     else {
         return None;
@@ -69,6 +73,7 @@ fn record(row: &Row) -> Option<(TenantId, TokenRecord)> {
         id: TokenId::parse(id.text()?).ok()?,
         token_type: TokenType::parse(token_type.text()?)?,
         fingerprint,
+        expressions: ExpressionMarks::from_bytes(expressions.bytes()?)?,
         containers: Containers::parse(containers.text()?.split(',')).ok()?,
         created_by: ApplicationId(created_by.id()?),
         created_at: time(created_at)?,
@@ -78,5 +83,10 @@ fn record(row: &Row) -> Option<(TenantId, TokenRecord)> {
         indexes: rest.is_empty().then(|| digests.iter().copied().map(IndexDigest).collect())?,
         body: Sealed::from_stored(Vec::new()),
     };
-    Some((TenantId(tenant.id()?), record))
+    let DuplicateKeys { key, read_key } = DuplicateKeys::of(&record);
+    let is = |column: &Value, key: Option<DuplicateKey>| {
+        column.bytes() == key.as_ref().map(|it| it.0.as_slice())
+    };
+    let keys_match = is(duplicate_key, key) && is(duplicate_read_key, read_key);
+    keys_match.then_some((TenantId(tenant.id()?), record))
 }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use scrip_core::{
+    disclosure::ExpressionMarks,
     store::{CvcChange, Deduplicate, TokenRecord},
     token_type::TokenType,
 };
-use scrip_seal::Fingerprint;
+use scrip_seal::{ExpressionDigest, Fingerprint};
 
 use crate::{
     desk::{Desk, Inserted, UpdateToken, Updated, bare, code, record, revised},
@@ -16,7 +17,9 @@ use crate::{
 on_every_engine! {
     Desk;
     what_is_a_duplicate
-    the_oldest_live_one_is_found
+    the_longest_lived_duplicate_wins_then_the_oldest
+    a_duplicate_needs_the_same_expressions_or_trusted_ones
+    expired_and_planted_duplicates_do_not_hide_a_live_one
     it_is_found_even_under_the_id_that_was_asked_for
     who_does_not_ask_gets_a_second_one
     an_expired_token_is_no_duplicate
@@ -58,16 +61,59 @@ async fn what_is_a_duplicate(desk: Desk) {
     assert_eq!(desk.insert_once(unknown("fourth")).await, Inserted::New);
 }
 
-async fn the_oldest_live_one_is_found(desk: Desk) {
-    let short = TokenRecord { expires_at: Some(START.after(MINUTE)), ..record("zzz") };
-    for token in [short.clone(), record("yyy"), record("aaa")] {
+async fn the_longest_lived_duplicate_wins_then_the_oldest(desk: Desk) {
+    let ends = |id, after| TokenRecord { expires_at: Some(START.after(after)), ..record(id) };
+    let (short, long) = (ends("zzz", MINUTE), ends("mmm", MINUTE * 2));
+    for token in [short.clone(), record("yyy"), record("aaa"), long.clone()] {
         assert_eq!(desk.insert(token).await, Inserted::New);
     }
+    for id in ["yyy", "aaa"] {
+        assert_eq!(desk.insert_once(record("new")).await, existing(record(id)));
+        desk.delete(id, 0).await;
+    }
+    assert_eq!(desk.insert_once(record("new")).await, existing(long));
+    desk.delete("mmm", 0).await;
     assert_eq!(desk.insert_once(record("new")).await, existing(short));
     desk.advance(MINUTE);
-    assert_eq!(desk.insert_once(record("new")).await, existing(record("yyy")));
-    desk.delete("yyy", 0).await;
-    assert_eq!(desk.insert_once(record("new")).await, existing(record("aaa")));
+    assert_eq!(desk.insert_once(record("new")).await, Inserted::New);
+}
+
+fn marks(all: u8, fingerprint: u8, trusted: bool) -> ExpressionMarks {
+    let digest = |byte| ExpressionDigest([byte; 16]);
+    ExpressionMarks { all: digest(all), fingerprint: digest(fingerprint), trusted }
+}
+
+async fn a_duplicate_needs_the_same_expressions_or_trusted_ones(desk: Desk) {
+    let marked = |id, expressions| TokenRecord { expressions, ..record(id) };
+    // (stored, asked, found to read, found to update)
+    let table = [
+        (marks(1, 1, false), marks(1, 1, false), true, true),
+        (marks(1, 1, false), marks(2, 1, false), true, false),
+        (marks(1, 1, false), marks(2, 2, false), false, false),
+        (marks(1, 1, false), marks(2, 2, true), false, false),
+        (marks(1, 1, true), marks(2, 2, false), true, true),
+        (marks(1, 1, true), marks(2, 2, true), true, true),
+    ];
+    for (stored, asked, to_read, to_update) in table {
+        desk.insert(marked("stored", stored)).await;
+        for (deduplicate, found) in [(Deduplicate::Yes, to_read), (Deduplicate::Tell, to_update)] {
+            let insert = desk.insertion(bare(marked("asked", asked)), deduplicate);
+            let inserted = desk.insert_token(insert).await.unwrap();
+            assert_eq!(inserted != Inserted::New, found, "{stored:?} {asked:?} {deduplicate:?}");
+            desk.delete("asked", 0).await;
+        }
+        desk.delete("stored", 0).await;
+    }
+}
+
+async fn expired_and_planted_duplicates_do_not_hide_a_live_one(desk: Desk) {
+    for at in 0..50 {
+        let expires_at = (at % 2 == 0).then_some(START.after(MINUTE));
+        let token = TokenRecord { expires_at, ..record(&format!("planted-{at}")) };
+        assert_eq!(desk.insert(token).await, Inserted::New);
+    }
+    desk.advance(MINUTE);
+    assert_eq!(desk.insert_once(record("new")).await, existing(record("planted-1")));
 }
 
 async fn it_is_found_even_under_the_id_that_was_asked_for(desk: Desk) {

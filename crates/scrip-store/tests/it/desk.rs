@@ -7,6 +7,7 @@ use scrip_core::{
     audit::{AuditRecord, Operation},
     caller::{Caller, Inquiry, Permit},
     cvc::CvcRecord,
+    disclosure::ExpressionMarks,
     id::ApplicationId,
     permission::Permission,
     store::{
@@ -256,6 +257,7 @@ pub(crate) fn record(id: &str) -> TokenRecord {
         id: token_id(id),
         token_type: TokenType::Token,
         fingerprint: Some(Fingerprint([7; 32])),
+        expressions: ExpressionMarks::default(),
         containers: containers(&["/b/", "/a/"]),
         created_by: ApplicationId(Uuid::from_bytes([3; 16])),
         created_at: START,

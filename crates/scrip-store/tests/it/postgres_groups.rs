@@ -411,6 +411,7 @@ async fn intents_are_written_with_tokens() {
             id: TokenIntentId(Uuid::from_bytes([at; 16])),
             token_type: TokenType::Token,
             fingerprint: Some(Fingerprint([at; 32])),
+            containers: record("x-1").containers,
             created_by: desk.caller.application(),
             created_at: desk.now(),
             expires_at: desk.now().after(DAY),

@@ -132,6 +132,7 @@ async fn one_intent_becomes_one_token() {
         id: TokenIntentId(Uuid::from_bytes([9; 16])),
         token_type: TokenType::Token,
         fingerprint: None,
+        containers: record("one").containers,
         created_by: desk.caller.application(),
         created_at: desk.now(),
         expires_at: desk.now().after(DAY),

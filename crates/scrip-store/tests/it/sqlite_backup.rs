@@ -87,6 +87,7 @@ async fn lived_in() -> Desk {
             id: TokenIntentId(uuid::Uuid::from_bytes([5; 16])),
             token_type: TokenType::Card,
             fingerprint: None,
+            containers: record("x-1").containers,
             created_by: record("x-1").created_by,
             created_at: desk.now(),
             expires_at: desk.now().after(Duration::from_secs(60)),

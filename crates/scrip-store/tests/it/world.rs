@@ -260,6 +260,7 @@ pub(crate) fn vault_on(store: Arc<dyn Store>) -> (Vault, Arc<StoppedClock>) {
         audit,
         directory_servers,
         chance: fill_random,
+        disclosure: scrip_core::disclosure::DisclosureRules::default(),
     };
     (vault, clock)
 }

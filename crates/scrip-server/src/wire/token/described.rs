@@ -218,6 +218,7 @@ fn examples(told: Told) -> Vec<Value> {
             r#type: token_type.as_str(),
             fingerprint: Some("CC2XvyoohnqecEq4r3FtXv6MdCx4TbaW1UUTdCCN5MNL".to_owned()),
             containers: vec!["/pci/high/"],
+            expires_at: None,
             detail: Some(detail),
             extras: extras(told, token_type),
         };

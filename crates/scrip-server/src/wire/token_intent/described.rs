@@ -9,10 +9,11 @@ use scrip_core::{
 use serde_json::{Value, json};
 
 use crate::wire::{
+    access::described::container,
     card,
     described::{Description, Parameter, Tag, operation, parameter},
     schema::{
-        Schema, always, answer, any, instant, named, nothing, request, sometimes, text, uuid,
+        Schema, always, answer, any, instant, list, named, nothing, request, sometimes, text, uuid,
     },
     token::{
         bank,
@@ -31,6 +32,7 @@ pub(crate) fn components() -> Vec<(&'static str, Schema)> {
         sometimes("bank", named("BankDetails")),
         sometimes("authentication", named("IntentAuthentication")),
         sometimes("fingerprint", fingerprint()),
+        always("containers", list(container()).with("minItems", 1)),
         always("expires_at", instant().about("Until then it can become a token.")),
         always("created_by", uuid()),
         always("created_at", instant()),
@@ -71,6 +73,13 @@ fn new_intent() -> Schema {
     let attributes = [
         always("type", token_type()),
         always("data", data),
+        sometimes(
+            "containers",
+            list(container()).sized(1, 16).about(
+                "Where every use of the intent is decided. By default the container of the \
+                 first access rule that lets the caller create intents, else the type's.",
+            ),
+        ),
         sometimes("authentication", proof().about(about)),
     ];
     request(attributes).with("oneOf", branches).examples([example])
@@ -111,6 +120,7 @@ fn body(token_type: TokenType) -> TokenIntentBody<'static> {
         network_token: None,
         bank: None,
         authentication: None,
+        containers: vec!["/pci/high/"],
         fingerprint: Some("CC2XvyoohnqecEq4r3FtXv6MdCx4TbaW1UUTdCCN5MNL".to_owned()),
         expires_at: "2026-11-16T09:30:00+00:00".to_owned(),
         created_by: "d3c1f0a4-6b7e-4e52-9a1d-8f5b2c7e4a60".to_owned(),

@@ -134,6 +134,8 @@ CREATE TABLE tokens (
     id          TEXT COLLATE "C" NOT NULL,
     type        TEXT NOT NULL,
     fingerprint BYTEA,
+    -- Digests of the token's expressions, and whether they are trusted.
+    expressions BYTEA NOT NULL,
     containers  TEXT NOT NULL,
     created_by  UUID NOT NULL,
     created_at  BIGINT NOT NULL,
@@ -144,9 +146,20 @@ CREATE TABLE tokens (
     -- Digests of 16 bytes each, one after the other.
     indexes     BYTEA NOT NULL,
     body        BYTEA NOT NULL,
+    -- By which a later token with the same data finds this one; they repeat what other columns say.
+    duplicate_key      BYTEA,
+    duplicate_read_key BYTEA,
     PRIMARY KEY (tenant, number),
     UNIQUE (tenant, id)
 );
+
+-- The longest-lived comes first, so a search for a duplicate never walks expired rows.
+CREATE INDEX tokens_by_duplicate_key
+    ON tokens (tenant, duplicate_key, (coalesce(expires_at, 9223372036854775807)) DESC, created_at, number)
+    WHERE duplicate_key IS NOT NULL;
+CREATE INDEX tokens_by_duplicate_read_key
+    ON tokens (tenant, duplicate_read_key, (coalesce(expires_at, 9223372036854775807)) DESC, created_at, number)
+    WHERE duplicate_read_key IS NOT NULL;
 
 -- A sealed body is random: to compress it would cost time and save nothing.
 ALTER TABLE tokens ALTER COLUMN body SET STORAGE EXTERNAL;
@@ -218,6 +231,7 @@ CREATE TABLE token_intents (
     id          UUID NOT NULL,
     type        TEXT NOT NULL,
     fingerprint BYTEA,
+    containers  TEXT NOT NULL,
     created_by  UUID NOT NULL,
     created_at  BIGINT NOT NULL,
     expires_at  BIGINT NOT NULL,

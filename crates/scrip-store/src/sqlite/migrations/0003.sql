@@ -114,6 +114,8 @@ CREATE TABLE tokens (
     id            TEXT NOT NULL,
     type          TEXT NOT NULL,
     fingerprint   BLOB,
+    -- Digests of the token's expressions, and whether they are trusted.
+    expressions   BLOB NOT NULL,
     containers    TEXT NOT NULL,
     created_by    BLOB NOT NULL,
     created_at    INTEGER NOT NULL,
@@ -123,10 +125,20 @@ CREATE TABLE tokens (
     revision      INTEGER NOT NULL,
     -- Digests of 16 bytes each, one after the other.
     indexes       BLOB NOT NULL,
-    body          BLOB NOT NULL
+    body          BLOB NOT NULL,
+    -- By which a later token with the same data finds this one; they repeat what other columns say.
+    duplicate_key      BLOB,
+    duplicate_read_key BLOB
 ) STRICT;
 
 CREATE UNIQUE INDEX tokens_by_id ON tokens (tenant, id);
+-- The longest-lived comes first, so a search for a duplicate never walks expired rows.
+CREATE INDEX tokens_by_duplicate_key
+    ON tokens (tenant, duplicate_key, ifnull(expires_at, 9223372036854775807) DESC, created_at)
+    WHERE duplicate_key IS NOT NULL;
+CREATE INDEX tokens_by_duplicate_read_key
+    ON tokens (tenant, duplicate_read_key, ifnull(expires_at, 9223372036854775807) DESC, created_at)
+    WHERE duplicate_read_key IS NOT NULL;
 -- Costs nothing for a token that never expires.
 CREATE INDEX tokens_by_end ON tokens (expires_at) WHERE expires_at IS NOT NULL;
 
@@ -176,6 +188,7 @@ CREATE TABLE token_intents (
     id          BLOB NOT NULL,
     type        TEXT NOT NULL,
     fingerprint BLOB,
+    containers  TEXT NOT NULL,
     created_by  BLOB NOT NULL,
     created_at  INTEGER NOT NULL,
     expires_at  INTEGER NOT NULL,

@@ -1,0 +1,143 @@
+//! A caller that converts an intent need not know what is in it. Without a reveal right on the new
+//! token, the request may hold no expression that tells.
+
+use scrip_expression::{PlainPart, is_expression};
+
+use crate::{
+    access::Subject,
+    caller::Caller,
+    card,
+    compiled::compile,
+    container::Containers,
+    conversion::Source,
+    disclosure::{DisclosureRules, LifeChange, Rule, check_gain, check_life, has_reveal_right},
+    error::{Error, FieldError, Refusal},
+    token::NewToken,
+    token_type::TokenType,
+};
+
+/// # Errors
+/// An expression would tell the caller what it may not read, the caller would gain a right by the
+/// conversion, or a browser would shorten the life of what it converts.
+pub(crate) fn check_conversion(
+    caller: &Caller,
+    new: &NewToken,
+    source: &Source,
+    containers: &Containers,
+    rules: DisclosureRules,
+) -> Result<(), Error> {
+    let Some(intent) = &source.intent else { return Ok(()) };
+    if rules.applies(Rule::StrongerRight) {
+        let (from, to) = (Subject::from(&intent.containers), Subject::from(containers));
+        check_gain(caller, source.token_type, from, to)?;
+    }
+    let life = LifeChange::Conversion { intent_ends: intent.expires_at, after: new.expires_at };
+    check_life(caller, life)?;
+    if has_reveal_right(caller, containers) || !rules.applies(Rule::ConversionExpressions) {
+        return Ok(());
+    }
+    let token_type = source.token_type;
+    let refuse = |attribute| Err(Error::Forbidden(Refusal::BlindExpression(attribute)));
+    if new.fingerprint_expression.as_deref().is_some_and(|it| !is_harmless(token_type, it)) {
+        return refuse("fingerprint_expression");
+    }
+    let own = token_type.default_indexes();
+    let harmless = |it: &String| own.contains(it) || is_last4_index(token_type, it);
+    if !new.search_indexes.iter().flatten().all(harmless) {
+        return refuse("search_indexes");
+    }
+    // Of a card a mask sees BIN and last four only; but one that is refused because the number is
+    // written out in it would say that this is the number.
+    if new.mask.as_ref().is_some_and(|it| Some(it) != token_type.default_mask()) {
+        return refuse("mask");
+    }
+    if new.id.as_deref().is_some_and(is_expression) {
+        return refuse("id");
+    }
+    check_id(new.id.as_deref(), source)
+}
+
+/// The type's own; or for a card the number once, next to literal text, expiry and metadata. The
+/// number must be in it: without, every card that a caller converts would be the same one.
+fn is_harmless(token_type: TokenType, fingerprint_expression: &str) -> bool {
+    if fingerprint_expression == token_type.default_fingerprint_expression() {
+        return true;
+    }
+    let Ok(expression) = compile(fingerprint_expression) else { return false };
+    if expression.canonical_text() == token_type.default_fingerprint().canonical_text() {
+        return true;
+    }
+    if !token_type.is_card() {
+        return false;
+    }
+    let Some(parts) = expression.plain_parts() else { return false };
+    let number: Vec<&str> = token_type.secret_property().into_iter().collect();
+    let mut numbers = 0_usize;
+    let known = parts.iter().all(|part| match part {
+        PlainPart::Text(_) => true,
+        PlainPart::Metadata(path) => path.len() == 1,
+        PlainPart::Data(path) if *path == number => {
+            numbers = numbers.saturating_add(1);
+            true
+        }
+        PlainPart::Data(path) => match path.as_slice() {
+            [name] => token_type.shown_properties().contains(name),
+            _ => false,
+        },
+    });
+    known && numbers == 1
+}
+
+/// A search index over the last four digits, which every answer about a card shows.
+pub(crate) fn is_last4_index(token_type: TokenType, source: &str) -> bool {
+    match token_type.secret_property() {
+        _ if !token_type.is_card() => false,
+        Some(_) => source == "{{ data.number | last4 }}",
+        None => source == "{{ data | last4 }}",
+    }
+}
+
+/// An id that is refused because it holds the number would say so. So one is refused that holds any
+/// number which looks like it. Only of a card that much is known to everybody; what else an id holds
+/// is not looked at.
+fn check_id(id: Option<&str>, source: &Source) -> Result<(), Error> {
+    let number = card::number_of(source.data.expose()).filter(|_| source.token_type.is_card());
+    let (Some(id), Some(number)) = (id, number) else { return Ok(()) };
+    if card::names_lookalike(id, number) {
+        let rule = "must not contain a number that looks like this card's";
+        return Err(FieldError::new("id", rule).into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blind_conversion_accepts_fingerprints_of_the_whole_number_only() {
+        let rows = [
+            ("{{ data.number }}", true),
+            ("{{data.number}}", true),
+            ("{{ data['number'] }}", true),
+            ("card-{{ data.number }}-{{ data.expiration_year }}", true),
+            ("{{ metadata.customer }}{{ data.number }}", true),
+            ("{{ data.expiration_month }}", false),
+            ("{{ metadata.customer }}", false),
+            ("constant", false),
+            ("{{ data.number }}{{ data.number }}", false),
+            ("{{ data.number | slice: 6, 1 }}", false),
+            ("{{ data.number }}{{ data }}", false),
+            ("{{ data.number }}{{ data.cvc }}", false),
+            ("{{ data.number }}{{ metadata.a.b }}", false),
+            ("{% if data.number %}{{ data.number }}{% endif %}", false),
+            ("{{ data.number", false),
+        ];
+        for (source, expected) in rows {
+            assert_eq!(is_harmless(TokenType::Card, source), expected, "{source}");
+        }
+        assert!(is_harmless(TokenType::CardNumber, "x{{ data }}"));
+        assert!(!is_harmless(TokenType::Bank, "x{{ data.account_number }}"));
+        assert!(!is_harmless(TokenType::Token, "{{ data.pin }}"));
+    }
+}

@@ -1,0 +1,31 @@
+//! A token or an intent that changes containers must not become more useful to the caller.
+
+use crate::{
+    access::Subject,
+    caller::Caller,
+    error::{Error, Refusal},
+    permission::{Permission, Transform},
+    token_type::TokenType,
+};
+
+/// # Errors
+/// The caller would see more of the token in its new containers, or could use it there.
+pub(crate) fn check_gain(
+    caller: &Caller,
+    token_type: TokenType,
+    from: Subject<'_>,
+    to: Subject<'_>,
+) -> Result<(), Error> {
+    let uses = |at| caller.transform(Permission::TokenUse, at);
+    if shown(caller, token_type, to) > shown(caller, token_type, from) || uses(to) > uses(from) {
+        return Err(Error::Forbidden(Refusal::StrongerTransform));
+    }
+    Ok(())
+}
+
+/// Of a card a mask shows BIN and last four, which every answer about the card shows anyway.
+fn shown(caller: &Caller, token_type: TokenType, at: Subject<'_>) -> Option<Transform> {
+    let sight = caller.sight(at);
+    let only_mask = token_type.is_card() && sight <= Some(Transform::Mask);
+    sight.filter(|_| !only_mask)
+}
