@@ -51,8 +51,7 @@ pub(crate) async fn open_source(
     let found = vault.store.find_token_intent(inquiry, id, vault.clock.latest()).await?;
     let record = found.ok_or_else(unknown)?.record;
     let body = IntentBody::open(caller.tenant(), &record)?;
-    let intent =
-        SourceIntent { id, containers: record.containers, expires_at: record.expires_at };
+    let intent = SourceIntent { id, containers: record.containers, expires_at: record.expires_at };
     Ok(Source { token_type: record.token_type, data: body.data, intent: Some(intent) })
 }
 

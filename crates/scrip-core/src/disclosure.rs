@@ -26,12 +26,6 @@ mod trust;
 
 use crate::{access::Subject, caller::Caller, permission::Transform};
 
-pub use self::{
-    duplicates::{DuplicateKey, DuplicateKeys, DuplicateLookup},
-    partial_patch::Withheld,
-    rules::{DisclosureRules, Rule},
-    trust::ExpressionMarks,
-};
 pub(crate) use self::{
     conversion::{check_conversion, is_last4_index},
     lifetime::{LifeChange, check_life, check_public_move},
@@ -41,6 +35,12 @@ pub(crate) use self::{
         ExpressionTrust, PatchedExpressions, check_expression_change, drop_inherited_expressions,
         effective_mask,
     },
+};
+pub use self::{
+    duplicates::{DuplicateKey, DuplicateKeys, DuplicateLookup},
+    partial_patch::Withheld,
+    rules::{DisclosureRules, Rule},
+    trust::ExpressionMarks,
 };
 
 /// Whether the caller has a reveal right on a token: token:read, token:search or token:update there

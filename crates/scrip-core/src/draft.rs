@@ -10,9 +10,7 @@ use crate::{
     container::Containers,
     conversion::{Source, SourceIntent},
     cvc::{Cvc, prepare_cvc, seal_cvc, take_cvc},
-    disclosure::{
-        ExpressionMarks, ExpressionTrust, Withheld, check_conversion, has_reveal_right,
-    },
+    disclosure::{ExpressionMarks, ExpressionTrust, Withheld, check_conversion, has_reveal_right},
     error::{Error, FieldError},
     expressions::{Evaluated, Evaluation, Failures, IdSource, token_id},
     id::TokenId,
@@ -114,7 +112,7 @@ impl Draft {
             body: Sealed::from_stored(Vec::new()),
         };
         let trust = ExpressionTrust::of_create(caller, &record);
-        record.expressions = trust.marks(caller.tenant(), token_type, &body, vault.disclosure);
+        record.expressions = trust.marks(caller, token_type, &body, vault.disclosure);
         let token = StoredToken { record, cvc: None };
         let deduplicate = deduplicate(caller, new.deduplicate, fingerprint.is_some());
         let mut draft = Self { token, permit, intent, deduplicate, patch, body, cvc, naming };

@@ -83,8 +83,9 @@ impl Evaluation<'_> {
     /// nothing about the hidden digits.
     fn lookalike(&self) -> Option<Plain> {
         let applies = self.vault.disclosure.applies(Rule::LookalikeAcceptance);
-        (applies && self.token_type.is_card())
-            .then(|| reveal::guard(self.token_type, &self.body.data, |it| card::disguised(it, b'0')))
+        (applies && self.token_type.is_card()).then(|| {
+            reveal::guard(self.token_type, &self.body.data, |it| card::disguised(it, b'0'))
+        })
     }
 
     /// Whether an expression is accepted is decided on a look-alike number where there is one, and

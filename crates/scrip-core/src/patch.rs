@@ -109,7 +109,7 @@ impl Patching<'_> {
         };
         let patched = PatchedExpressions::of(patch);
         let trust = ExpressionTrust::after_patch(caller, (&before, &record), &body, patched);
-        record.expressions = trust.marks(tenant, token_type, &body, vault.disclosure);
+        record.expressions = trust.marks(caller, token_type, &body, vault.disclosure);
         record.body = body.seal(tenant, &record)?;
         let token = StoredToken { record, cvc: kept_cvc };
         Ok(Change { token, body, cvc, identity_changed })
@@ -176,7 +176,8 @@ impl Patching<'_> {
             body.withheld = Withheld::default();
             return Failures::Report;
         }
-        PartialPatch { token_type, before: from, patch: to, rules }.withhold(body);
+        let work = self.caller.work();
+        PartialPatch { token_type, before: from, patch: to, rules, work }.withhold(body);
         match named_inputs(token_type, &[Vec::new()], from, to) {
             Named::All => Failures::Report,
             Named::Nothing | Named::Some => Failures::Hide,

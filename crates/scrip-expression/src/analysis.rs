@@ -272,10 +272,14 @@ mod tests {
             ("{{ data.a.b | append: data.c }}", vec![&["a", "b"], &["c"]]),
             ("{{ data[data.k].x }}", vec![whole, &["k"]]),
             ("{% assign x = data.a %}{{ x }}{{ metadata.m }}", vec![&["a"]]),
-            ("{% if data.a == data.b %}{% for i in data.l limit: data.n %}{% endfor %}{% endif %}",
-             vec![&["a"], &["b"], &["l"], &["n"]]),
-            ("{% case data.a %}{% when data.b %}{{ (1..data.c) | join }}{% endcase %}",
-             vec![&["a"], &["b"], &["c"]]),
+            (
+                "{% if data.a == data.b %}{% for i in data.l limit: data.n %}{% endfor %}{% endif %}",
+                vec![&["a"], &["b"], &["l"], &["n"]],
+            ),
+            (
+                "{% case data.a %}{% when data.b %}{{ (1..data.c) | join }}{% endcase %}",
+                vec![&["a"], &["b"], &["c"]],
+            ),
         ];
         for (source, expected) in rows {
             assert_eq!(parsed(source).data_inputs(), expected, "{source}");
@@ -315,7 +319,12 @@ mod tests {
         let parts = expression.plain_parts().unwrap();
         let number = PlainPart::Data(vec!["number"]);
         assert_eq!(parts, [PlainPart::Text("a-"), number, PlainPart::Metadata(vec!["k"])]);
-        for source in ["{{ data.number | last4 }}", "{% if data.x %}{% endif %}", "{{ data[0] }}", "{{ 'x' }}"] {
+        for source in [
+            "{{ data.number | last4 }}",
+            "{% if data.x %}{% endif %}",
+            "{{ data[0] }}",
+            "{{ 'x' }}",
+        ] {
             assert_eq!(parsed(source).plain_parts(), None, "{source}");
         }
     }

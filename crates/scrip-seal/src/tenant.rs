@@ -1,8 +1,8 @@
 //! A tenant's keys: one that rotates and seals, and one that lasts and recognises.
 
 use crate::{
-    CannotOpen, ExpressionDigest, Fingerprint, IndexDigest, KeySource, KeySourceError, Mac, Place, Sealed, Secret,
-    chance::random, digest::DigestKey, record::RecordKey,
+    CannotOpen, ExpressionDigest, Fingerprint, IndexDigest, KeySource, KeySourceError, Mac, Place,
+    Sealed, Secret, chance::random, digest::DigestKey, record::RecordKey,
 };
 
 /// What a sealed value is for. Each purpose has a key of its own under the tenant key.

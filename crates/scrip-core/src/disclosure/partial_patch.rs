@@ -11,6 +11,7 @@ use crate::{
     compiled::compile,
     disclosure::{DisclosureRules, Rule},
     token_type::TokenType,
+    work::WorkMeter,
 };
 
 /// What is not computed for a token.
@@ -45,6 +46,7 @@ pub(crate) struct PartialPatch<'a> {
     pub(crate) before: &'a Value,
     pub(crate) patch: &'a Value,
     pub(crate) rules: DisclosureRules,
+    pub(crate) work: &'a WorkMeter,
 }
 
 impl PartialPatch<'_> {
@@ -66,7 +68,7 @@ impl PartialPatch<'_> {
 
     fn is_withheld(&self, source: &str, before: bool) -> bool {
         // What cannot be parsed is refused elsewhere.
-        let Ok(expression) = compile(source) else { return true };
+        let Ok(expression) = compile(self.work, source) else { return true };
         let inputs = expression.data_inputs();
         match named_inputs(self.token_type, &inputs, self.before, self.patch) {
             Named::Nothing => before,
@@ -83,9 +85,8 @@ pub(crate) fn named_inputs(
     before: &Value,
     patch: &Value,
 ) -> Named {
-    let is_hidden = |leaf: &[&str]| {
-        leaf.first().is_none_or(|it| !token_type.shown_properties().contains(it))
-    };
+    let is_hidden =
+        |leaf: &[&str]| leaf.first().is_none_or(|it| !token_type.shown_properties().contains(it));
     let is_read = |leaf: &[&str]| {
         inputs.iter().any(|input| input.iter().zip(leaf).all(|(read, at)| read == at))
     };

@@ -12,9 +12,9 @@ use crate::{
     error::{Error, Refusal},
     id::ApplicationId,
     store::TokenRecord,
-    tenant::Tenant,
     token::TokenPatch,
     token_type::TokenType,
+    work::WorkMeter,
 };
 
 /// Clear columns of a token's row, bound to its sealed body.
@@ -92,7 +92,7 @@ impl ExpressionTrust {
         patched: PatchedExpressions,
     ) -> Self {
         let may_reveal = has_reveal_right(caller, after);
-        let own = TypesOwn::of(after.token_type, body);
+        let own = TypesOwn::of(caller.work(), after.token_type, body);
         let sets_all = (own.mask || patched.mask)
             && (own.search_indexes || patched.search_indexes)
             && (own.fingerprint_expression || patched.fingerprint_expression);
@@ -107,15 +107,16 @@ impl ExpressionTrust {
     /// What the token's row says of them. Called once they are known to be expressions.
     pub(crate) fn marks(
         self,
-        tenant: &Tenant,
+        caller: &Caller,
         token_type: TokenType,
         body: &Body,
         rules: DisclosureRules,
     ) -> ExpressionMarks {
         let trusted = self.0
-            || TypesOwn::of(token_type, body).all()
+            || TypesOwn::of(caller.work(), token_type, body).all()
             || !rules.applies(Rule::MatchingExpressions);
-        let fingerprint = canonical_fingerprint_expression(token_type, body);
+        let (tenant, work) = (caller.tenant(), caller.work());
+        let fingerprint = canonical_fingerprint_expression(work, token_type, body);
         let mask = body.mask.as_ref().map(Value::to_string).unwrap_or_default();
         let indexes = body.search_indexes.as_deref();
         let indexes = indexes.unwrap_or_else(|| token_type.default_indexes());
@@ -130,16 +131,20 @@ impl ExpressionTrust {
 }
 
 /// Spaces do not count, and the type's own is the same whether it is written out or left out.
-fn canonical_fingerprint_expression(token_type: TokenType, body: &Body) -> String {
+fn canonical_fingerprint_expression(
+    work: &WorkMeter,
+    token_type: TokenType,
+    body: &Body,
+) -> String {
     match &body.fingerprint_expression {
         None => token_type.default_fingerprint().canonical_text(),
-        Some(source) => canonical(source),
+        Some(source) => canonical(work, source),
     }
 }
 
-fn canonical(source: &str) -> String {
+fn canonical(work: &WorkMeter, source: &str) -> String {
     // What cannot be parsed was refused before; its text would do for a comparison.
-    compile(source).map_or_else(|_| source.to_owned(), |it| Expression::canonical_text(&it))
+    compile(work, source).map_or_else(|_| source.to_owned(), |it| Expression::canonical_text(&it))
 }
 
 /// Which expressions say no more than the type's own do.
@@ -151,12 +156,12 @@ struct TypesOwn {
 }
 
 impl TypesOwn {
-    fn of(token_type: TokenType, body: &Body) -> Self {
+    fn of(work: &WorkMeter, token_type: TokenType, body: &Body) -> Self {
         let own = token_type.default_indexes();
         let harmless = |it: &String| own.contains(it) || is_last4_index(token_type, it);
         let is_own = |it: &String| {
             it == token_type.default_fingerprint_expression()
-                || canonical(it) == token_type.default_fingerprint().canonical_text()
+                || canonical(work, it) == token_type.default_fingerprint().canonical_text()
         };
         Self {
             mask: body.mask.is_none(),

@@ -122,8 +122,7 @@ fn constant_fingerprint_expression_does_not_answer_for_a_card() {
     for behavior in [DeduplicationBehavior::ReadExisting, DeduplicationBehavior::UpdateExisting] {
         let keys = deduplicating(behavior);
         let number = new_number();
-        let planted =
-            with(&card(&new_number()), json!({"fingerprint_expression": number}));
+        let planted = with(&card(&new_number()), json!({"fingerprint_expression": number}));
         let planted = SHARED.created(&keys.public, &planted);
         let made = SHARED.created(&keys.public, &card(&number));
         assert_eq!(made["fingerprint"], planted["fingerprint"]);
@@ -155,11 +154,8 @@ fn lookalike_number_decides_whether_an_expression_is_accepted() {
         "{{ data.number | slice: 8, 1 | plus: 1 | modulo: 8 | divided_by: 7 }}".to_owned(),
     ] {
         for attribute in ["search_indexes", "fingerprint_expression"] {
-            let value = if attribute == "fingerprint_expression" {
-                json!(index)
-            } else {
-                json!([index])
-            };
+            let value =
+                if attribute == "fingerprint_expression" { json!(index) } else { json!([index]) };
             let statuses = LOOKALIKES.map(|number| {
                 SHARED.create(&masked, &with(&card(number), json!({ (attribute): value }))).status
             });
@@ -216,10 +212,8 @@ fn conversion_into_a_container_of_stronger_rights_is_refused() {
 #[test]
 fn move_to_a_container_where_the_token_can_be_used_is_refused() {
     let made = SHARED.created(&ACME.private, &card(&new_number()));
-    let rules = vec![
-        grant("/", Mask, &[TokenRead, TokenUpdate]),
-        grant("/attacker/", Reveal, &[TokenUse]),
-    ];
+    let rules =
+        vec![grant("/", Mask, &[TokenRead, TokenUpdate]), grant("/attacker/", Reveal, &[TokenUse])];
     let mover = SHARED.rules(&ACME.tenant, rules);
     let patch = json!({"containers": ["/attacker/"]});
     SHARED.patch(&mover, &text(&made, "id"), &patch).refused(403, "container");
@@ -329,10 +323,13 @@ fn planted_expressions_fall_back_when_another_application_replaces_the_secret() 
     let attacker = SHARED.permissions(&keys.tenant, Public, &[TokenCreate, TokenUpdate]);
     let planted = |key: &str| {
         let mask = json!({"n": "{{ data.account_number }}"});
-        SHARED.created(key, &json!({"type": "bank", "mask": mask,
+        SHARED.created(
+            key,
+            &json!({"type": "bank", "mask": mask,
             "search_indexes": ["{{ data.account_number | slice: 0, 4 }}"],
             "fingerprint_expression": "{{ data.account_number | slice: 0, 4 }}",
-            "data": {"routing_number": "021000021", "account_number": "1"}}))
+            "data": {"routing_number": "021000021", "account_number": "1"}}),
+        )
     };
     let secret = json!({"data": {"account_number": "987654321"}});
     let made = planted(&attacker);

@@ -71,6 +71,7 @@ pub(crate) fn inserted(batched: Result<Batched, StoreError>) -> Result<Inserted,
         Ok(Outcome::New) => Inserted::New,
         Ok(Outcome::Existing(found)) => Inserted::Existing(found),
         Err(Obstacle::IdTaken) => Inserted::IdTaken,
+        Err(Obstacle::Duplicate(found)) => Inserted::Existing(found),
         other => panic!("{other:?}"),
     })
 }

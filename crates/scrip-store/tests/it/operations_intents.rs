@@ -54,7 +54,12 @@ impl Scene {
 
     async fn intend(&self) -> TokenIntentId {
         let data = Plain::new(json!({"number": VISA, "cvc": "123"}));
-        let new = NewTokenIntent { token_type: TokenType::Card, data, containers: None, authentication: None };
+        let new = NewTokenIntent {
+            token_type: TokenType::Card,
+            data,
+            containers: None,
+            authentication: None,
+        };
         create_token_intent(&self.world.vault, &self.caller, new, None).await.unwrap().id
     }
 

@@ -100,7 +100,12 @@ impl Street {
             delete_token(vault, caller, &token).await?;
             self.create(caller, MINUTE).await?;
             let data = Plain::new(json!({"number": VISA}));
-            let new = NewTokenIntent { token_type: TokenType::Card, data, containers: None, authentication: None };
+            let new = NewTokenIntent {
+                token_type: TokenType::Card,
+                data,
+                containers: None,
+                authentication: None,
+            };
             create_token_intent(vault, caller, new, None).await?;
         }
         Ok(())

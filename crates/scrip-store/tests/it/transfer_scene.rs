@@ -114,7 +114,12 @@ impl Scene {
         let cards = make_cards(&world, &ours).await;
         get(&world.vault, &ours, &old).await;
         let data = Plain::new(json!({"number": DEBIT, "cvc": CODE}));
-        let new = NewTokenIntent { token_type: TokenType::Card, data, containers: None, authentication: None };
+        let new = NewTokenIntent {
+            token_type: TokenType::Card,
+            data,
+            containers: None,
+            authentication: None,
+        };
         let intent = create_token_intent(&world.vault, &ours, new, None).await.unwrap().id;
         let session_key = make_session(&world, &tenants[0], &ours).await;
         delete_one(&world, &tenants[2]).await;
