@@ -168,7 +168,9 @@ impl Patching<'_> {
         let (from, to) = (data_before.expose(), data.expose());
         let secret: Vec<&str> = token_type.secret_property().into_iter().collect();
         let secret = named_inputs(token_type, &[secret], from, to);
-        if secret != Named::Nothing && rules.applies(Rule::InheritedExpressions) {
+        // A create that found this token has the same expressions, or they are trusted.
+        let asked = matches!(self.cause, PatchCause::Request);
+        if asked && secret != Named::Nothing && rules.applies(Rule::InheritedExpressions) {
             let patched = PatchedExpressions::of(patch);
             drop_inherited_expressions(self.caller.application(), before, body, patched);
         }

@@ -137,6 +137,14 @@ impl Permission {
         of_tokens.contains(&self) || of_intents.contains(&self)
     }
 
+    /// Whether its transform decides how much of a token's data an answer shows.
+    #[must_use]
+    pub fn shows_data(self) -> bool {
+        use Permission::{TokenIntentCreate, TokenIntentDelete, TokenIntentRead};
+        let of_intents = [TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
+        self.is_of_containers() && !of_intents.contains(&self)
+    }
+
     /// The transform of a permission that was granted without a rule.
     #[must_use]
     pub fn implied_transform(self) -> Transform {

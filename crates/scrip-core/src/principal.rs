@@ -144,7 +144,9 @@ impl Principal {
         asked.iter().find_map(|grant| {
             let more = |it: &Permission| {
                 if it.is_of_containers() {
-                    self.least(*it, &grant.reach) < Some(grant.transform)
+                    let own = self.least(*it, &grant.reach);
+                    // A transform says nothing about a permission that shows no data.
+                    own.is_none() || (it.shows_data() && own < Some(grant.transform))
                 } else {
                     !self.holds(*it)
                 }

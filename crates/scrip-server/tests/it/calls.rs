@@ -31,7 +31,7 @@ const ROWS: &[(Operation, Body)] = &[
     (Operation::SearchTokensV1, |_| Some(json!({"query": "data:1"}))),
     (Operation::Tokenize, |_| Some(json!({"a": {"type": "token", "data": 1, "containers": ["/covered/"]}}))),
     (Operation::Detokenize, |it| Some(json!({"a": format!("{{{{ {} }}}}", it.token)}))),
-    (Operation::CreateTokenIntent, |_| Some(json!({"type": "token", "data": 1}))),
+    (Operation::CreateTokenIntent, |_| Some(json!({"type": "token", "data": 1, "containers": ["/covered/"]}))),
     (Operation::GetTokenIntent, |_| None),
     (Operation::DeleteTokenIntent, |_| None),
     (Operation::GetTenant, |_| None),
@@ -129,7 +129,7 @@ impl<'a> World<'a> {
         let (application, api_key) = (text(&made["id"]), text(&made["keys"][0]["id"]));
         let session = server.ask("POST", "/sessions").key(&keys.public).send().json();
         let nonce = text(&session["nonce"]);
-        let body = json!({"type": "token", "data": 1});
+        let body = json!({"type": "token", "data": 1, "containers": ["/covered/"]});
         let intent = server.post(&keys.private, "/token-intents", &body).is(201);
         let intent = text(&intent["id"]);
         let sessions = Sessions::new(server, &keys);
