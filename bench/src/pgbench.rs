@@ -16,7 +16,15 @@ const PARAMETERS: [(&str, &[&str]); 9] = [
     ("open_chain", &["TENANT", "'LOG'"]),
     (
         "find_obstacles",
-        &["TENANT", "ARRAY[0]", "ARRAY[ID]", "ARRAY[0]", "ARRAY[FACET]", "ARRAY['/pci/high/']"],
+        &[
+            "TENANT",
+            "ARRAY[0]",
+            "ARRAY[ID]",
+            "ARRAY[0]",
+            "ARRAY[FACET]",
+            "ARRAY[0]",
+            "ARRAY[FACET]",
+        ],
     ),
     (
         "insert_tokens",
@@ -41,6 +49,9 @@ const PARAMETERS: [(&str, &[&str]); 9] = [
             "ARRAY['/pci/high/', '/pci/high/']",
             "ARRAY[:at, :at]",
             "ARRAY[:number, :number]",
+            "ARRAY[decode(repeat('00', 33), 'hex')]",
+            "ARRAY[FACET]",
+            "ARRAY[NULL]",
         ],
     ),
     (

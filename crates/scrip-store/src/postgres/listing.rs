@@ -107,11 +107,11 @@ const MISFILED: StoreError = StoreError::Corrupt("a token is filed under what it
 
 fn entry(row: &Row, asked: &[Facet]) -> Result<Entry, StoreError> {
     let position = Position {
-        container: Container::parse(column(row, 15)?).map_err(|_| MISFILED)?,
-        created_at: time(row, 16)?,
-        number: column(row, 17)?,
+        container: Container::parse(column(row, 16)?).map_err(|_| MISFILED)?,
+        created_at: time(row, 17)?,
+        number: column(row, 18)?,
     };
-    let facet: &[u8] = column(row, 18)?;
+    let facet: &[u8] = column(row, 19)?;
     let number: Option<i64> = column(row, 0)?;
     let token = number.map(|_| stored_token(row)).transpose()?.map(|(_, it)| it);
     let is_filed = token.as_ref().is_some_and(|StoredToken { record, .. }| {

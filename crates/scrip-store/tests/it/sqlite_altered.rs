@@ -59,6 +59,8 @@ const ALTERED: &[(&str, &str, &str)] = &[
     ("tokens", "fingerprint", "NULL"),
     ("tokens", "fingerprint", "zeroblob(32)"),
     ("tokens", "fingerprint", "x'00'"),
+    ("tokens", "expressions", "x'00'"),
+    ("tokens", "expressions", "zeroblob(33)"),
     ("tokens", "containers", "'/a/,/pci/high/'"),
     ("tokens", "containers", "'/a/'"),
     ("tokens", "containers", "'/pci/high/,/a/,/a/b/'"),
