@@ -98,6 +98,17 @@ fn nothing_is_left_behind() {
     }
 }
 
+/// Only control runs of tests may take a rule of disclosure out.
+#[test]
+fn product_code_never_weakens_the_disclosure_rules() {
+    let definition = Path::new("scrip-core/src/disclosure/rules.rs");
+    for path in files("rs").filter(|it| it.components().any(|it| it.as_os_str() == "src")) {
+        let text = fs::read_to_string(&path).unwrap();
+        let weakens = text.contains("weakened_for_control_run") && !path.ends_with(definition);
+        assert!(!weakens, "{} weakens the disclosure rules", path.display());
+    }
+}
+
 #[test]
 fn every_statement_is_named_by_its_method() {
     for path in files("rs").filter(|it| it.to_string_lossy().contains("scrip-store/src")) {

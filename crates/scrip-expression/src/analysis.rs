@@ -34,7 +34,7 @@ impl Expression {
     #[must_use]
     pub fn plain_parts(&self) -> Option<Vec<PlainPart<'_>>> {
         let part = |node| match node {
-            &Node::Text(ref text) => Some(PlainPart::Text(text)),
+            Node::Text(text) => Some(PlainPart::Text(text)),
             Node::Output(output) => plain_output(output),
             Node::Assign { .. }
             | Node::Capture { .. }
@@ -60,7 +60,7 @@ impl Expression {
 fn plain_output(output: &Output) -> Option<PlainPart<'_>> {
     let Operand::Path(Path { root, steps }) = &output.operand else { return None };
     let name = |step| match step {
-        &Step::Name(ref name) => Some(name.as_str()),
+        Step::Name(name) => Some(name.as_str()),
         Step::At(_) | Step::Of(_) => None,
     };
     let names = steps.iter().map(name).collect::<Option<_>>()?;
@@ -75,7 +75,7 @@ fn plain_output(output: &Output) -> Option<PlainPart<'_>> {
 /// patch replaces arrays whole.
 fn static_steps(steps: &[Step]) -> Vec<&str> {
     let name = |step| match step {
-        &Step::Name(ref name) => Some(name.as_str()),
+        Step::Name(name) => Some(name.as_str()),
         Step::At(_) | Step::Of(_) => None,
     };
     steps.iter().map_while(name).collect()
