@@ -33,18 +33,7 @@ impl Expression {
     /// Its parts when it is only literal text and properties without filters; else nothing.
     #[must_use]
     pub fn plain_parts(&self) -> Option<Vec<PlainPart<'_>>> {
-        let part = |node| match node {
-            Node::Text(text) => Some(PlainPart::Text(text)),
-            Node::Output(output) => plain_output(output),
-            Node::Assign { .. }
-            | Node::Capture { .. }
-            | Node::If(_)
-            | Node::Case(_)
-            | Node::For(_)
-            | Node::Break
-            | Node::Continue => None,
-        };
-        self.body.iter().map(part).collect()
+        self.body.iter().map(plain_part).collect()
     }
 
     /// Equal for two sources exactly when they are parsed into the same: spaces inside the braces
@@ -57,13 +46,23 @@ impl Expression {
     }
 }
 
+fn plain_part(node: &Node) -> Option<PlainPart<'_>> {
+    match node {
+        Node::Text(text) => Some(PlainPart::Text(text)),
+        Node::Output(output) => plain_output(output),
+        Node::Assign { .. }
+        | Node::Capture { .. }
+        | Node::If(_)
+        | Node::Case(_)
+        | Node::For(_)
+        | Node::Break
+        | Node::Continue => None,
+    }
+}
+
 fn plain_output(output: &Output) -> Option<PlainPart<'_>> {
     let Operand::Path(Path { root, steps }) = &output.operand else { return None };
-    let name = |step| match step {
-        Step::Name(name) => Some(name.as_str()),
-        Step::At(_) | Step::Of(_) => None,
-    };
-    let names = steps.iter().map(name).collect::<Option<_>>()?;
+    let names = steps.iter().map(step_name).collect::<Option<_>>()?;
     match root {
         Root::Data if output.calls.is_empty() => Some(PlainPart::Data(names)),
         Root::Metadata if output.calls.is_empty() => Some(PlainPart::Metadata(names)),
@@ -74,11 +73,14 @@ fn plain_output(output: &Output) -> Option<PlainPart<'_>> {
 /// Up to the first step that only evaluation knows. A step by number stands for the whole array: a
 /// patch replaces arrays whole.
 fn static_steps(steps: &[Step]) -> Vec<&str> {
-    let name = |step| match step {
-        Step::Name(name) => Some(name.as_str()),
+    steps.iter().map_while(step_name).collect()
+}
+
+fn step_name(step: &Step) -> Option<&str> {
+    match step {
+        Step::Name(name) => Some(name),
         Step::At(_) | Step::Of(_) => None,
-    };
-    steps.iter().map_while(name).collect()
+    }
 }
 
 fn each_operand<'e>(nodes: &'e [Node], visit: &mut dyn FnMut(&'e Operand)) {

@@ -147,11 +147,11 @@ fn trusted_expressions_match_and_stay_unchanged() {
 #[test]
 fn lookalike_number_decides_whether_an_expression_is_accepted() {
     let masked = masked_key(&ACME);
-    let digit = "{% assign d = data.number | slice: 8, 1 %}";
+    let digit = "{% assign d = data.number | slice: 9, 1 | to_number %}";
     for index in [
-        format!("{digit}{{% if d == '0' %}}x{{% endif %}}"),
-        format!("{digit}{{% if d == '7' %}}x{{% endif %}}"),
-        "{{ data.number | slice: 8, 1 | plus: 1 | modulo: 8 | divided_by: 7 }}".to_owned(),
+        format!("{digit}{{% if d == 0 %}}x{{% endif %}}"),
+        format!("{digit}{{% if d == 7 %}}x{{% endif %}}"),
+        format!("{digit}{{{{ 10 | divided_by: d }}}}"),
     ] {
         for attribute in ["search_indexes", "fingerprint_expression"] {
             let value =
