@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use serde_json::Value;
 
-use crate::{OVER_SHARED_WORK, STEPS_MAX, Spent, WORK_BYTES_MAX};
+use crate::{OVER_SHARED_WORK, STEPS_MAX, Spent, WORK_BYTES_MAX, inner_steps::count};
 
 pub(crate) type Paid = Result<(), &'static str>;
 
@@ -81,6 +81,7 @@ impl Budget {
 #[must_use]
 pub fn weight(value: &Value) -> usize {
     const EACH: usize = 4;
+    count(1);
     let inner = match value {
         Value::Null | Value::Bool(_) => 0,
         Value::Number(number) => number.as_str().len(),

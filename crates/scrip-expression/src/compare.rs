@@ -10,6 +10,7 @@ use crate::{
     datum::{Datum, text_of},
     decimal::NumberRank,
     evaluate::Run,
+    inner_steps::count,
 };
 
 type Decided = Result<bool, &'static str>;
@@ -100,7 +101,10 @@ fn is_empty(value: &Value) -> bool {
 pub(crate) fn is_blank(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
-        Value::String(text) => text.trim().is_empty(),
+        Value::String(text) => {
+            count(text.len());
+            text.trim().is_empty()
+        }
         Value::Bool(true) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
             is_empty(value)
         }
@@ -111,8 +115,27 @@ pub(crate) fn is_blank(value: &Value) -> bool {
 pub(crate) fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(_), Value::Number(_)) => order(left, right).is_some_and(Ordering::is_eq),
-        _ => left == right,
+        _ => {
+            count_compared(left, right);
+            left == right
+        }
     }
+}
+
+/// Stops at the first difference, so it costs no more than the smaller one.
+fn count_compared(left: &Value, right: &Value) {
+    count(match (left, right) {
+        (Value::String(left), Value::String(right)) if left.len() == right.len() => left.len(),
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+            left.iter().zip(right).for_each(|(left, right)| count_compared(left, right));
+            1
+        }
+        (Value::Object(left), Value::Object(right)) if left.len() == right.len() => {
+            left.values().zip(right.values()).for_each(|(left, right)| count_compared(left, right));
+            left.keys().map(String::len).sum()
+        }
+        _ => 1,
+    });
 }
 
 /// Between two numbers or two texts; there is none between anything else.
@@ -124,14 +147,21 @@ pub(crate) fn order(left: &Value, right: &Value) -> Option<Ordering> {
                 _ => NumberRank::of(left.as_str()).cmp(&NumberRank::of(right.as_str())),
             })
         }
-        (Value::String(left), Value::String(right)) => Some(left.cmp(right)),
+        (Value::String(left), Value::String(right)) => {
+            count(left.len().min(right.len()));
+            Some(left.cmp(right))
+        }
         _ => None,
     }
 }
 
 fn contains(left: &Value, right: &Value) -> bool {
     match left {
-        Value::String(text) => !right.is_null() && text.contains(&*text_of(right)),
+        Value::String(text) => {
+            let wanted = text_of(right);
+            count(text.len().saturating_add(wanted.len()));
+            !right.is_null() && text.contains(&*wanted)
+        }
         Value::Array(items) => items.iter().any(|it| same(it, right)),
         Value::Object(object) => right.as_str().is_some_and(|it| object.contains_key(it)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,

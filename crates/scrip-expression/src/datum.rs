@@ -4,6 +4,8 @@ use std::{borrow::Cow, ops::Deref, rc::Rc};
 
 use serde_json::Value;
 
+use crate::inner_steps::{count, count_value};
+
 #[derive(Debug, Clone)]
 pub(crate) enum Datum<'a> {
     Borrowed(&'a Value),
@@ -40,9 +42,15 @@ impl Datum<'_> {
 
     pub(crate) fn into_value(self) -> Value {
         match self {
-            Self::Borrowed(value) => value.clone(),
+            Self::Borrowed(value) => {
+                count_value(value);
+                value.clone()
+            }
             Self::Owned(value) | Self::Bytes { text: value, .. } => value,
-            Self::Shared(value) => Rc::unwrap_or_clone(value),
+            Self::Shared(value) => {
+                count_value(&value);
+                Rc::unwrap_or_clone(value)
+            }
             Self::Empty | Self::Blank => NO_TEXT.clone(),
         }
     }
@@ -84,12 +92,17 @@ pub(crate) fn text_of(value: &Value) -> Cow<'_, str> {
         Value::Null => Cow::Borrowed(""),
         Value::String(text) => Cow::Borrowed(text),
         Value::Number(number) => Cow::Borrowed(number.as_str()),
-        Value::Bool(_) | Value::Array(_) | Value::Object(_) => Cow::Owned(value.to_string()),
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+            let text = value.to_string();
+            count(text.len());
+            Cow::Owned(text)
+        }
     }
 }
 
 pub(crate) fn base16(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let digit = |it: u8| DIGITS.get(usize::from(it)).copied().map_or('0', char::from);
+    count(bytes.len());
     bytes.iter().flat_map(|it| [digit(it >> 4), digit(it & 15)]).collect()
 }

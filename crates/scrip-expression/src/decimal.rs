@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use serde_json::{Number, Value};
 
 pub(crate) use self::rank::NumberRank;
+use crate::inner_steps::count;
 
 /// `coefficient` / 10^`scale`. Whole when the scale is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +30,7 @@ type Calculated = Result<Decimal, &'static str>;
 impl Decimal {
     /// The forms of JSON, and zeros in front.
     pub(crate) fn parse(text: &str) -> Option<Self> {
+        count(text.len());
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, Some(exponent.parse::<i32>().ok()?)),
             None => (text, None),

@@ -18,6 +18,7 @@ use crate::{
     ExpressionError, OUTPUT_BYTES_MAX, Scope,
     ast::Output,
     evaluate::{Rendered, Run},
+    inner_steps::{count, count_value},
     outside::Outside,
 };
 
@@ -163,7 +164,11 @@ struct Evaluation<'e, 's> {
 impl<'e> Evaluation<'e, '_> {
     fn form(&self, form: &'e Form) -> Outward<Value> {
         match form {
-            Form::Literal(value) => Ok(value.clone()),
+            Form::Literal(value) => {
+                self.scope.budget.value(value).map_err(over)?;
+                count_value(value);
+                Ok(value.clone())
+            }
             Form::Lone(piece) => Ok(self.run(piece)?.lone(&piece.output)?),
             Form::Text(parts) => Ok(Value::String(self.text(parts)?)),
             Form::Array(items) => {
@@ -174,6 +179,8 @@ impl<'e> Evaluation<'e, '_> {
             Form::Object(properties) => {
                 let mut object = Map::new();
                 for (name, value) in properties {
+                    self.scope.budget.bytes(name.len()).map_err(over)?;
+                    count(name.len());
                     let within = |error: LeafError| error.within(PathStep::Name(name.clone()));
                     object.insert(name.clone(), self.form(value).map_err(within)?);
                 }
@@ -189,7 +196,7 @@ impl<'e> Evaluation<'e, '_> {
             match part {
                 Part::Text(text) => {
                     rendered.bytes_max = rendered.bytes_max.saturating_add(text.len());
-                    rendered.text.push_str(text);
+                    rendered.push(text, &self.scope.budget).map_err(over)?;
                 }
                 Part::Piece(piece) => self.run(piece)?.render(&piece.output, &mut rendered)?,
             }
@@ -203,4 +210,8 @@ impl<'e> Evaluation<'e, '_> {
         let problem = "nothing has this id";
         Ok(Run::new(self.scope, value.ok_or(ExpressionError { position, problem })?, 0))
     }
+}
+
+fn over(problem: &'static str) -> ExpressionError {
+    ExpressionError { position: 1, problem }
 }

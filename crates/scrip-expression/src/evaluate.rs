@@ -8,6 +8,7 @@ use crate::{
     budget::{Budget, weight},
     datum::{Datum, text_of},
     filter::Context,
+    inner_steps::{count, count_value},
     outside::Outside,
 };
 
@@ -46,6 +47,7 @@ pub(crate) struct Rendered {
 impl Rendered {
     pub(crate) fn push(&mut self, text: &str, budget: &Budget) -> Result<(), &'static str> {
         budget.bytes(text.len())?;
+        count(text.len());
         if self.text.len().saturating_add(text.len()) > self.bytes_max {
             return Err("the output is too large");
         }
@@ -89,6 +91,7 @@ impl<'a> Run<'a> {
 
     fn filtered(&self, output: &'a Output) -> Result<Datum<'a>, &'static str> {
         self.budget.steps(1)?;
+        count(1);
         let mut value = self.operand(&output.operand)?;
         for call in &output.calls {
             self.budget.steps(1)?;
@@ -207,6 +210,7 @@ impl<'a> Run<'a> {
         self.turns.push((0, length));
         for turn in 0..length {
             self.budget.steps(1).map_err(fail)?;
+            count(1);
             let back = length.saturating_sub(turn).saturating_sub(1);
             let place = if repeat.reversed { back } else { turn };
             let item = self.item(&list, start.saturating_add(place)).map_err(fail)?;
@@ -228,6 +232,7 @@ impl<'a> Run<'a> {
             Value::Array(_) => Ok(value),
             Value::Object(object) => {
                 self.budget.value(&value)?;
+                count_value(&value);
                 let pair = |(name, value): (&String, &Value)| {
                     Value::Array(vec![Value::String(name.clone()), value.clone()])
                 };
@@ -235,6 +240,7 @@ impl<'a> Run<'a> {
             }
             Value::String(text) if !text.is_empty() => {
                 self.budget.value(&value)?;
+                count_value(&value);
                 Ok(Datum::Owned(Value::Array(vec![(*value).clone()])))
             }
             Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => Ok(Datum::null()),
@@ -246,6 +252,7 @@ impl<'a> Run<'a> {
             return Ok(list.get(at).map_or(Datum::null(), Datum::Borrowed));
         }
         let item = list.get(at).cloned().unwrap_or_default();
+        count_value(&item);
         self.budget.value(&item)?;
         Ok(Datum::Owned(item).shared())
     }

@@ -4,6 +4,7 @@
 //! Chance and keyed hashes come from [`Outside`]. Errors tell a position and a rule, never a value.
 
 #![warn(clippy::arithmetic_side_effects)]
+#![expect(unexpected_cfgs, reason = "cargo-fuzz sets cfg(fuzzing) for all crates")]
 
 mod analysis;
 mod ast;
@@ -15,6 +16,7 @@ mod decimal;
 mod detokenize;
 mod evaluate;
 mod filter;
+mod inner_steps;
 mod lexeme;
 mod operand;
 mod outside;
@@ -23,6 +25,9 @@ mod scope;
 mod segment;
 mod tag;
 mod template;
+
+#[cfg(test)]
+mod cost_tests;
 
 use std::fmt;
 
@@ -36,6 +41,11 @@ pub use crate::{
     scope::{Scope, Spent},
     template::Template,
 };
+
+#[cfg(any(test, fuzzing))]
+pub use crate::inner_steps::take as take_inner_steps;
+#[cfg(test)]
+extern crate self as scrip_expression;
 
 /// The longest source that is read.
 pub const SOURCE_BYTES_MAX: usize = 4 * 1024;

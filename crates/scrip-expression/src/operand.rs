@@ -6,6 +6,7 @@ use crate::{
     ast::{LoopProperty, Operand, Path, Root, Step},
     datum::{Datum, text_of},
     evaluate::{Run, short},
+    inner_steps::{self, count, count_value},
 };
 
 type Found<T> = Result<T, &'static str>;
@@ -52,6 +53,7 @@ impl<'a> Run<'a> {
         Ok(Datum::Owned(match self.walk(held, steps)? {
             Walked::There(value) => {
                 self.budget.value(value)?;
+                count_value(value);
                 value.clone()
             }
             Walked::Made(value) => value,
@@ -62,7 +64,7 @@ impl<'a> Run<'a> {
     fn walk<'v>(&self, mut value: &'v Value, steps: &'a [Step]) -> Found<Walked<'v>> {
         for (at, step) in steps.iter().enumerate() {
             let found = match step {
-                Step::Name(name) => match property(value, name) {
+                Step::Name(name) => match self.property(value, name)? {
                     Some(found) => Some(found),
                     None => {
                         let is_last = at.saturating_add(1) == steps.len();
@@ -75,7 +77,11 @@ impl<'a> Run<'a> {
                     let index = self.operand(operand)?;
                     match index.as_i64() {
                         Some(index) => element(value, index),
-                        None => property(value, &text_of(&index)),
+                        None => {
+                            // A list or an object becomes text first.
+                            self.budget.value(&index)?;
+                            self.property(value, &text_of(&index))?
+                        }
                     }
                 }
             };
@@ -87,10 +93,18 @@ impl<'a> Run<'a> {
         Ok(Walked::There(value))
     }
 
+    /// A name from the data may be as long as a body, and is compared with many.
+    fn property<'v>(&self, value: &'v Value, name: &str) -> Found<Option<&'v Value>> {
+        self.budget.bytes(name.len())?;
+        count(name.len());
+        Ok(property(value, name))
+    }
+
     fn size(&self, value: &Value) -> Found<Value> {
         Ok(match value {
             Value::String(text) => {
                 self.budget.bytes(text.len())?;
+                count(text.len());
                 Value::from(text.chars().count())
             }
             Value::Array(items) => Value::from(items.len()),
@@ -126,7 +140,9 @@ impl<'a> Run<'a> {
             return Ok(Datum::Owned(Value::Array(Vec::new())));
         }
         let count = last.checked_sub(first).and_then(|it| usize::try_from(it).ok());
-        self.budget.steps(count.unwrap_or(usize::MAX))?;
+        let count = count.unwrap_or(usize::MAX);
+        self.budget.steps(count)?;
+        inner_steps::count(count);
         Ok(Datum::Owned((first..=last).map(Value::from).collect()))
     }
 }

@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::{Expression, ExpressionCache, ExpressionError, JSON_DEPTH_MAX, Scope, is_expression};
+use crate::{
+    Expression, ExpressionCache, ExpressionError, JSON_DEPTH_MAX, Scope,
+    inner_steps::{count, count_value},
+    is_expression,
+};
 
 /// A compiled template.
 #[derive(Debug, Clone)]
@@ -76,7 +80,11 @@ impl Template {
     /// A filter cannot take its value, or a bound is passed.
     pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, ExpressionError> {
         match self {
-            Self::Literal(value) => Ok(value.clone()),
+            Self::Literal(value) => {
+                scope.budget.value(value).map_err(over)?;
+                count_value(value);
+                Ok(value.clone())
+            }
             Self::Expression(expression) => expression.evaluate(scope),
             Self::Array(items) => {
                 let items = items.iter().map(|it| it.evaluate(scope));
@@ -85,10 +93,16 @@ impl Template {
             Self::Object(properties) => {
                 let mut object = Map::new();
                 for (name, value) in properties {
+                    scope.budget.bytes(name.len()).map_err(over)?;
+                    count(name.len());
                     object.insert(name.clone(), value.evaluate(scope)?);
                 }
                 Ok(Value::Object(object))
             }
         }
     }
+}
+
+fn over(problem: &'static str) -> ExpressionError {
+    ExpressionError { position: 1, problem }
 }

@@ -4,6 +4,8 @@
 
 use std::cmp::Ordering;
 
+use crate::inner_steps::count;
+
 /// A number by its sign, the place of its first digit and its digits. Zero has no digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NumberRank {
@@ -15,6 +17,7 @@ pub(crate) struct NumberRank {
 impl NumberRank {
     /// Of a number as JSON writes it.
     pub(crate) fn of(text: &str) -> Self {
+        count(text.len());
         let (sign, unsigned) = text.strip_prefix('-').map_or((1, text), |it| (-1, it));
         let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -31,6 +34,11 @@ impl NumberRank {
         let place = |count: usize| i128::try_from(count).unwrap_or(i128::MAX);
         let exponent = exponent.saturating_add(place(whole.len())).saturating_sub(place(zeros));
         Self { sign, exponent, digits }
+    }
+
+    /// How many digits a comparison reads at most.
+    pub(crate) fn digits(&self) -> usize {
+        self.digits.len()
     }
 }
 

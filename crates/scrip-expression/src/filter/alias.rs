@@ -5,6 +5,7 @@
 use super::{Context, Filtered, argument, card};
 use crate::{
     datum::{Datum, text_of},
+    inner_steps::count,
     outside::Outside,
 };
 
@@ -12,6 +13,9 @@ const UNAVAILABLE: &str = "an alias cannot be made here";
 const NOTHING: &str = "there is nothing to make an alias of";
 /// Of a single digit one draw in ten is the digit itself: that so many are is out of the question.
 const TRIES: usize = 64;
+/// What drawing and checking a character costs, in bytes that are read. An alias is an id of a few
+/// hundred characters.
+const DRAW_WORK: usize = 16;
 
 /// Random choices, a block of bytes at a time.
 struct Chance<'o> {
@@ -22,6 +26,7 @@ struct Chance<'o> {
 
 impl Chance<'_> {
     fn byte(&mut self) -> u8 {
+        count(1);
         if self.used >= self.block.len() {
             self.outside.fill_random(&mut self.block);
             self.used = 0;
@@ -88,6 +93,7 @@ fn alias<'a>(
         return Ok(value);
     }
     let text = text_of(&value);
+    count(text.len());
     let length = text.chars().count();
     let covers = first.saturating_add(last) >= length;
     let (first, end) = if covers { (0, length) } else { (first, length.saturating_sub(last)) };
@@ -132,6 +138,7 @@ pub(crate) fn card<'a>(
         }
         if checked && let Some(free) = free {
             let fits = |c: &char| {
+                count(drawn.len());
                 let mut with = drawn.clone();
                 if let Some(place) = with.get_mut(free) {
                     *place = *c;
@@ -153,7 +160,8 @@ fn draw<'a>(
     let outside = context.outside.ok_or(UNAVAILABLE)?;
     let mut chance = Chance { outside, block: [0; 32], used: 32 };
     for _ in 0..TRIES {
-        context.budget.bytes(text.len())?;
+        context.budget.bytes(text.len().saturating_mul(DRAW_WORK))?;
+        count(text.len());
         let drawn = one(&mut chance).ok_or(UNAVAILABLE)?;
         if drawn != text {
             return Ok(Datum::text(drawn));
@@ -164,6 +172,7 @@ fn draw<'a>(
 
 /// The sum of the check, to ten; none when there are no digits alone.
 fn luhn(text: &str) -> Option<u32> {
+    count(text.len());
     let mut sum = 0_u32;
     let mut any = false;
     for (at, c) in text.chars().rev().filter(|it| card::counts(*it)).enumerate() {

@@ -2,8 +2,11 @@
 
 use serde_json::Value;
 
-use super::{Context, Filtered, argument};
-use crate::datum::{Datum, text_of};
+use super::{Context, Filtered, argument, cover::KeptCharacters};
+use crate::{
+    datum::{Datum, text_of},
+    inner_steps::count,
+};
 
 /// A card number has no fewer digits.
 const DIGITS_MIN: usize = 12;
@@ -24,6 +27,7 @@ pub(crate) fn bin<'a>(_: &Context<'_>, value: Datum<'a>, arguments: &[Datum<'a>]
         return Ok(value);
     }
     let text = text_of(&value);
+    count(text.len());
     let digits = text.chars().filter(|it| counts(*it)).count();
     if digits < DIGITS_MIN {
         return Err("this is not a card number");
@@ -43,7 +47,7 @@ pub(crate) fn bin<'a>(_: &Context<'_>, value: Datum<'a>, arguments: &[Datum<'a>]
 pub(crate) fn mask<'a>(_: &Context<'_>, value: Datum<'a>, arguments: &[Datum<'a>]) -> Filtered<'a> {
     let (bin, last4) = (argument::flag(arguments, 0)?, argument::flag(arguments, 1)?);
     let cover = argument::cover(arguments, 2, "card_mask covers with one character")?;
-    let keep = argument::text(arguments, 3);
+    let kept = KeptCharacters::parse(&argument::text(arguments, 3))?;
     if value.is_null() {
         return Ok(value);
     }
@@ -51,14 +55,16 @@ pub(crate) fn mask<'a>(_: &Context<'_>, value: Datum<'a>, arguments: &[Datum<'a>
     let (first, end) = shown(&text, bin, last4);
     let mut digit = 0_usize;
     let covered = |c: char| {
+        count(1);
         let at = digit;
         digit = digit.saturating_add(usize::from(counts(c)));
         let bare = counts(c) && (at < first || at >= end);
-        if bare || keep.contains(c) { c } else { cover }
+        if bare || kept.contains(c) { c } else { cover }
     };
     let masked: String = text.chars().map(covered).collect();
     // What is kept may be all there is.
     if masked == *text {
+        count(text.len());
         return Ok(Datum::text(text.chars().map(|_| cover).collect::<String>()));
     }
     Ok(Datum::text(masked))
@@ -67,6 +73,7 @@ pub(crate) fn mask<'a>(_: &Context<'_>, value: Datum<'a>, arguments: &[Datum<'a>
 /// How many digits show at the front, and from which one on they show again. What is too short for
 /// a card number shows nothing.
 pub(crate) fn shown(text: &str, bin: bool, last4: bool) -> (usize, usize) {
+    count(text.len());
     let digits = text.chars().filter(|it| counts(*it)).count();
     if digits < DIGITS_MIN {
         return (0, digits);
@@ -79,6 +86,7 @@ pub(crate) fn shown(text: &str, bin: bool, last4: bool) -> (usize, usize) {
 /// Takes a card. What the format needs and the card does not have makes it null.
 pub(crate) fn exp<'a>(_: &Context<'_>, value: Datum<'a>, arguments: &[Datum<'a>]) -> Filtered<'a> {
     let format = argument::text(arguments, 0);
+    count(1);
     let parts: &[&str] = match &*format {
         "MM" => &["MM"],
         "MMYY" => &["MM", "YY"],

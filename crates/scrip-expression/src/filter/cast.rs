@@ -7,6 +7,7 @@ use crate::{
     compare::is_blank,
     datum::{Datum, text_of},
     decimal::Decimal,
+    inner_steps::count,
 };
 
 /// Also `stringify`: text as it is, the rest as compact JSON.
@@ -29,6 +30,7 @@ pub(crate) fn to_number<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) 
 }
 
 fn number(text: &str) -> Result<Number, &'static str> {
+    count(text.len());
     let (sign, digits) = text.strip_prefix('-').map_or(("", text), |it| ("-", it));
     let trimmed = digits.trim_start_matches('0');
     let starts = trimmed.starts_with(|it: char| it.is_ascii_digit());

@@ -1,13 +1,17 @@
 //! Filters that show a part and cover the rest.
 
 use super::{Context, Filtered, argument};
-use crate::datum::{Datum, text_of};
+use crate::{
+    datum::{Datum, text_of},
+    inner_steps::count,
+};
 
 pub(crate) fn last4<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
     if value.is_null() {
         return Ok(value);
     }
     let text = text_of(&value);
+    count(text.len());
     let hidden = text.chars().count().saturating_sub(4);
     Ok(Datum::text(text.chars().skip(hidden).collect::<String>()))
 }
@@ -25,8 +29,12 @@ pub(crate) fn reveal_last<'a>(
         return Ok(value);
     }
     let text = text_of(&value);
+    count(text.len());
     let hidden = text.chars().count().saturating_sub(keep);
-    let covered = |(at, c)| if at < hidden && c != '-' { cover } else { c };
+    let covered = |(at, c)| {
+        count(1);
+        if at < hidden && c != '-' { cover } else { c }
+    };
     Ok(Datum::text(text.chars().enumerate().map(covered).collect::<String>()))
 }
 
@@ -40,21 +48,12 @@ pub(crate) fn reveal<'a>(
     let first = argument::count(arguments, 0, TAKES)?.unwrap_or(0);
     let last = argument::count(arguments, 1, TAKES)?.unwrap_or(0);
     let cover = argument::cover(arguments, 2, "reveal covers with one character")?;
-    let keep = argument::text(arguments, 3);
+    let kept = KeptCharacters::parse(&argument::text(arguments, 3))?;
     if value.is_null() {
         return Ok(value);
     }
     let text = text_of(&value);
-    Ok(Datum::text(covered(&text, (first, last), cover, &keep)))
-}
-
-/// Shows the first and the last characters, unless these are all there is.
-pub(crate) fn covered(
-    text: &str,
-    (first, last): (usize, usize),
-    cover: char,
-    keep: &str,
-) -> String {
+    count(text.len());
     let length = text.chars().count();
     let (shown, end) = if first.saturating_add(last) >= length {
         (0, length)
@@ -62,7 +61,46 @@ pub(crate) fn covered(
         (first, length.saturating_sub(last))
     };
     let cover = |(at, c): (usize, char)| {
-        if at < shown || at >= end || keep.contains(c) { c } else { cover }
+        count(1);
+        if at < shown || at >= end || kept.contains(c) { c } else { cover }
     };
-    text.chars().enumerate().map(cover).collect()
+    Ok(Datum::text(text.chars().enumerate().map(cover).collect::<String>()))
+}
+
+/// The characters that a `keep` argument names. Each character of the text is looked up, so the
+/// lookup must not take as long as the argument is.
+pub(crate) struct KeptCharacters {
+    /// By code.
+    ascii: [bool; 128],
+    /// In order.
+    other: Vec<char>,
+}
+
+const KEPT_MAX: usize = 256;
+
+impl KeptCharacters {
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        let mut kept = Self { ascii: [false; 128], other: Vec::new() };
+        for (at, c) in text.chars().enumerate() {
+            count(1);
+            if at >= KEPT_MAX {
+                return Err("keep takes at most 256 characters");
+            }
+            match usize::try_from(u32::from(c)).ok().and_then(|it| kept.ascii.get_mut(it)) {
+                Some(place) => *place = true,
+                None => kept.other.push(c),
+            }
+        }
+        kept.other.sort_unstable();
+        Ok(kept)
+    }
+
+    pub(crate) fn contains(&self, c: char) -> bool {
+        count(1);
+        let ascii = usize::try_from(u32::from(c)).ok().and_then(|it| self.ascii.get(it));
+        match ascii {
+            Some(kept) => *kept,
+            None => self.other.binary_search(&c).is_ok(),
+        }
+    }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use self::moment::Moment;
 use super::{Context, Filtered, argument};
-use crate::datum::Datum;
+use crate::{datum::Datum, inner_steps::count};
 
 /// A code gives at most twelve times its own length, so this bounds the output as well.
 const FORMAT_BYTES_MAX: usize = 256;
@@ -65,6 +65,7 @@ fn formatted(format: &Value, moment: &Moment) -> Result<String, &'static str> {
 }
 
 fn expanded(format: &str, moment: &Moment) -> Option<String> {
+    count(format.len());
     let mut text = String::new();
     let mut rest = format;
     while let Some((before, after)) = rest.split_once('%') {

@@ -8,6 +8,7 @@ use base64::{
 use super::{Context, Filtered, argument, text::over};
 use crate::{
     datum::{Datum, base16, text_of},
+    inner_steps::count,
     outside::HmacAlgorithm,
 };
 
@@ -27,13 +28,21 @@ pub(crate) fn hmac<'a>(
         return Ok(value);
     }
     let message = text_of(&value);
+    context.budget.bytes(message.len().saturating_mul(HASH_WORK))?;
+    count(message.len().saturating_mul(HASH_WORK).saturating_add(key.len()));
     Ok(Datum::bytes(outside.hmac(algorithm, key.as_bytes(), message.as_bytes())))
 }
+
+/// Hashing a byte takes about as long as reading this many.
+const HASH_WORK: usize = 4;
 
 /// The bytes of `hmac`, or those of a text.
 fn encoded<'a>(value: Datum<'a>, encode: fn(&[u8]) -> String) -> Filtered<'a> {
     match &value {
-        Datum::Bytes { raw, .. } => Ok(Datum::text(encode(raw))),
+        Datum::Bytes { raw, .. } => {
+            count(raw.len());
+            Ok(Datum::text(encode(raw)))
+        }
         Datum::Borrowed(_) | Datum::Owned(_) | Datum::Shared(_) | Datum::Empty | Datum::Blank => {
             over(value, |text| encode(text.as_bytes()))
         }
@@ -76,7 +85,9 @@ fn decoded<'a>(value: Datum<'a>, decode: fn(&str) -> Option<Vec<u8>>) -> Filtere
     if value.is_null() {
         return Ok(value);
     }
-    let bytes = decode(&text_of(&value)).ok_or("this is not base64")?;
+    let text = text_of(&value);
+    count(text.len());
+    let bytes = decode(&text).ok_or("this is not base64")?;
     let text = String::from_utf8(bytes).map_err(|_| "what this base64 stands for is not text")?;
     Ok(Datum::text(text))
 }

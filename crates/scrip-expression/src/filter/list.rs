@@ -6,6 +6,7 @@ use super::{Context, Filtered, argument};
 use crate::{
     compare::same,
     datum::{Datum, text_of},
+    inner_steps::{count, count_value},
 };
 
 static NULL: Value = Value::Null;
@@ -21,6 +22,8 @@ pub(crate) fn items(value: &Value) -> &[Value] {
 }
 
 pub(crate) fn property<'v>(item: &'v Value, name: &str) -> &'v Value {
+    // In order, so a name is compared with a few of the item's own.
+    count(item.as_object().map_or(1, |it| it.keys().map(String::len).sum()));
     item.get(name).unwrap_or(&NULL)
 }
 
@@ -41,7 +44,10 @@ fn made<'a>(items: Vec<Value>) -> Filtered<'a> {
 
 pub(crate) fn size<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
     let size = match &*value {
-        Value::String(text) => text.chars().count(),
+        Value::String(text) => {
+            count(text.len());
+            text.chars().count()
+        }
         Value::Array(items) => items.len(),
         Value::Object(object) => object.len(),
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
@@ -66,7 +72,10 @@ fn end<'a>(
         return Ok(of_list(items).map_or_else(Datum::null, Datum::Borrowed));
     }
     Ok(match &*value {
-        Value::Array(items) => of_list(items).cloned().map_or_else(Datum::null, Datum::Owned),
+        Value::Array(items) => {
+            let item = of_list(items).inspect(|it| count_value(it)).cloned();
+            item.map_or_else(Datum::null, Datum::Owned)
+        }
         Value::String(text) => Datum::text(of_text(text).map(String::from).unwrap_or_default()),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Datum::null(),
     })
@@ -85,6 +94,7 @@ pub(crate) fn join<'a>(
     for (at, item) in items(&value).iter().enumerate() {
         let text = text_of(item);
         context.budget.bytes(separator.len().saturating_add(text.len()))?;
+        count(separator.len().saturating_add(text.len()));
         if at > 0 {
             joined.push_str(&separator);
         }
@@ -95,6 +105,7 @@ pub(crate) fn join<'a>(
 
 pub(crate) fn reverse<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
     let mut items = owned(value);
+    count(items.len());
     items.reverse();
     made(items)
 }
@@ -122,13 +133,19 @@ pub(crate) fn concat<'a>(
         return Err("concat takes a list");
     };
     let mut items = owned(value);
+    more.iter().for_each(count_value);
     items.extend(more.iter().cloned());
     made(items)
 }
 
 pub(crate) fn map<'a>(_: &Context<'_>, value: Datum<'a>, arguments: &[Datum<'a>]) -> Filtered<'a> {
     let name = argument::text(arguments, 0);
-    made(items(&value).iter().map(|it| property(it, &name).clone()).collect())
+    let property = |it| {
+        let property = property(it, &name);
+        count_value(property);
+        property.clone()
+    };
+    made(items(&value).iter().map(property).collect())
 }
 
 /// With the value, or with any that is true.
@@ -154,6 +171,7 @@ pub(crate) fn filter<'a>(
             None => !matches!(property, Value::Null | Value::Bool(false)),
         };
         if matches {
+            count_value(item);
             found.push(item.clone());
         }
     }

@@ -1,7 +1,10 @@
 //! Filters for HTML and URLs.
 
 use super::{Context, Filtered, text::over};
-use crate::datum::{Datum, text_of};
+use crate::{
+    datum::{Datum, text_of},
+    inner_steps::count,
+};
 
 fn entity(c: char) -> Option<&'static str> {
     match c {
@@ -38,7 +41,15 @@ fn escaped(text: &str, leave: fn(&str) -> bool) -> String {
 fn is_entity(text: &str) -> bool {
     const NAME_MAX: usize = 32;
     let inner = text.strip_prefix('&').unwrap_or_default();
-    let Some(end) = inner.bytes().take(NAME_MAX).position(|it| it == b';') else { return false };
+    // Only characters of a name are passed over: among many `&` the next one ends the search.
+    let part = |it: &u8| {
+        count(1);
+        it.is_ascii_alphanumeric() || *it == b'#'
+    };
+    let end = inner.bytes().take(NAME_MAX).take_while(part).count();
+    if inner.as_bytes().get(end) != Some(&b';') {
+        return false;
+    }
     let name = inner.get(..end).unwrap_or_default();
     match name.strip_prefix('#') {
         Some(digits) => !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit()),
@@ -52,7 +63,9 @@ pub(crate) fn newline_to_br<'a>(
     _: &[Datum<'a>],
 ) -> Filtered<'a> {
     const BREAK: &str = "<br />\n";
-    let lines = text_of(&value).matches('\n').count();
+    let text = text_of(&value);
+    count(text.len());
+    let lines = text.matches('\n').count();
     context.budget.bytes(lines.saturating_mul(BREAK.len()))?;
     over(value, |text| text.replace("\r\n", "\n").replace('\n', BREAK))
 }
@@ -96,8 +109,14 @@ fn after_element<'t>(after: &'t str, endless: &mut [bool; 4]) -> Option<&'t str>
             continue;
         }
         match after.split_once(end) {
-            Some((_, rest)) => return Some(rest),
-            None => *endless = true,
+            Some((passed, rest)) => {
+                count(passed.len());
+                return Some(rest);
+            }
+            None => {
+                count(after.len());
+                *endless = true;
+            }
         }
     }
     None
@@ -128,6 +147,7 @@ pub(crate) fn url_decode<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>])
         return Ok(value);
     }
     let text = text_of(&value);
+    count(text.len());
     let mut bytes = text.bytes();
     let mut decoded = Vec::with_capacity(text.len());
     while let Some(byte) = bytes.next() {

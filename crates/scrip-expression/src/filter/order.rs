@@ -6,8 +6,10 @@ use serde_json::Value;
 
 use super::{Context, Filtered, argument, list};
 use crate::{
+    budget::weight,
     datum::{Datum, text_of},
     decimal::NumberRank,
+    inner_steps::count,
 };
 
 /// What an item is sorted by, made once for each. The order is total, so that the same list always
@@ -20,6 +22,17 @@ enum Rank {
     Null,
 }
 
+impl Rank {
+    /// What comparing it costs at most.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Number(rank) => rank.digits(),
+            Self::Text(text) | Self::Other(text) => text.len(),
+            Self::Null => 0,
+        }
+    }
+}
+
 pub(crate) fn sort<'a>(
     context: &Context<'_>,
     value: Datum<'a>,
@@ -27,8 +40,13 @@ pub(crate) fn sort<'a>(
 ) -> Filtered<'a> {
     sorted(context, value, arguments, |item| match item {
         Value::Number(number) => Rank::Number(NumberRank::of(number.as_str())),
-        Value::String(text) => Rank::Text(text.clone()),
-        Value::Bool(_) | Value::Array(_) | Value::Object(_) => Rank::Other(item.to_string()),
+        Value::String(text) => {
+            count(text.len());
+            Rank::Text(text.clone())
+        }
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+            Rank::Other(text_of(item).into_owned())
+        }
         Value::Null => Rank::Null,
     })
 }
@@ -45,7 +63,11 @@ pub(crate) fn sort_natural<'a>(
         | Value::Number(_)
         | Value::String(_)
         | Value::Array(_)
-        | Value::Object(_) => Rank::Text(text_of(item).to_lowercase()),
+        | Value::Object(_) => {
+            let text = text_of(item).to_lowercase();
+            count(text.len());
+            Rank::Text(text)
+        }
     })
 }
 
@@ -57,16 +79,30 @@ fn sorted<'a>(
 ) -> Filtered<'a> {
     /// Comparing costs a few nanoseconds, a step stands for some hundred.
     const ITEMS_PER_STEP: usize = 16;
+    /// Texts are compared several bytes at a time.
+    const COMPARED_PER_BYTE: usize = 4;
     let name = argument::given(arguments, 0).map(text_of);
     // The ranks are about as large as the list.
     context.budget.value(&value)?;
-    let mut items = list::owned(value);
+    let items = list::owned(value);
     context.budget.steps(items.len() / ITEMS_PER_STEP)?;
-    items.sort_by_cached_key(|item| match &name {
-        None => rank(item),
-        Some(name) => rank(list::property(item, name)),
+    // Each item takes part in about as many comparisons as its place has binary digits.
+    let rounds = usize::try_from(items.len().checked_ilog2().unwrap_or_default()).unwrap_or(0);
+    let compared = items.iter().map(weight).sum::<usize>() / COMPARED_PER_BYTE;
+    context.budget.bytes(compared.saturating_mul(rounds))?;
+    let mut ranked: Vec<_> = items
+        .into_iter()
+        .map(|item| match &name {
+            None => (rank(&item), item),
+            Some(name) => (rank(list::property(&item, name)), item),
+        })
+        .collect();
+    // Stable: equal ones stay in their order.
+    ranked.sort_by(|(left, _), (right, _)| {
+        count(left.bytes().min(right.bytes()).saturating_add(1));
+        left.cmp(right)
     });
-    Ok(Datum::Owned(Value::Array(items)))
+    Ok(Datum::Owned(Value::Array(ranked.into_iter().map(|(_, item)| item).collect())))
 }
 
 /// The first of those that are the same.
@@ -80,9 +116,13 @@ pub(crate) fn uniq<'a>(
     let mut seen = HashSet::new();
     let mut items = list::owned(value);
     // JSON text tells 1 from "1".
-    items.retain(|it| match &name {
-        None => seen.insert(it.to_string()),
-        Some(name) => seen.insert(list::property(it, name).to_string()),
+    items.retain(|it| {
+        let text = match &name {
+            None => it.to_string(),
+            Some(name) => list::property(it, name).to_string(),
+        };
+        count(text.len().saturating_mul(2));
+        seen.insert(text)
     });
     Ok(Datum::Owned(Value::Array(items)))
 }

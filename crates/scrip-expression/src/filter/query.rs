@@ -3,7 +3,11 @@
 use serde_json_path::JsonPath;
 
 use super::{Context, Filtered};
-use crate::{budget::weight, datum::Datum};
+use crate::{
+    budget::weight,
+    datum::Datum,
+    inner_steps::{count, count_value},
+};
 
 /// What a path may be made of. Two `..`, nested conditions or many lists of selectors multiply with
 /// each other, and the library's parser recurses: none of that finds one value in a token.
@@ -111,9 +115,13 @@ pub(crate) fn json<'a>(context: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>])
     let query = context.query.ok_or("json takes a path in quotes")?;
     context.budget.bytes(weight(&value).saturating_mul(query.readings))?;
     if let Datum::Borrowed(value) = value {
-        let found = query.path.query(value).at_most_one().map_err(|_| SEVERAL)?;
+        let found = query.path.query(value);
+        count(found.len());
+        let found = found.at_most_one().map_err(|_| SEVERAL)?;
         return Ok(found.map_or_else(Datum::null, Datum::Borrowed));
     }
-    let found = query.path.query(&value).at_most_one().map_err(|_| SEVERAL)?;
+    let found = query.path.query(&value);
+    count(found.len());
+    let found = found.at_most_one().map_err(|_| SEVERAL)?.inspect(|it| count_value(it));
     Ok(found.cloned().map_or_else(Datum::null, Datum::Owned))
 }

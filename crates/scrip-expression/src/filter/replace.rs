@@ -1,7 +1,10 @@
 //! Filters that replace a text within a text.
 
 use super::{Context, Filtered, argument, text::over};
-use crate::datum::{Datum, text_of};
+use crate::{
+    datum::{Datum, text_of},
+    inner_steps::count,
+};
 
 pub(crate) fn remove<'a>(
     context: &Context<'_>,
@@ -24,7 +27,9 @@ pub(crate) fn replace<'a>(
 /// Few characters can become many: the result is paid for before it is made.
 fn everywhere<'a>(context: &Context<'_>, value: Datum<'a>, from: &str, to: &str) -> Filtered<'a> {
     if !to.is_empty() {
-        let places = text_of(&value).matches(from).count();
+        let text = text_of(&value);
+        count(text.len().saturating_add(from.len()));
+        let places = text.matches(from).count();
         context.budget.bytes(places.saturating_mul(to.len()))?;
     }
     over(value, |text| text.replace(from, to))

@@ -1,11 +1,14 @@
 //! Filters over text.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::{Context, Filtered, argument};
 use crate::{
     OUTPUT_BYTES_MAX,
     datum::{Datum, text_of},
+    inner_steps::{count, count_value},
 };
 
 /// For a filter that gives text for text.
@@ -13,16 +16,24 @@ pub(crate) fn over<'a>(value: Datum<'a>, change: impl FnOnce(&str) -> String) ->
     if value.is_null() {
         return Ok(value);
     }
-    let changed = change(&text_of(&value));
+    let text = text_of(&value);
+    let changed = change(&text);
+    count(text.len().saturating_add(changed.len()));
     Ok(Datum::text(changed))
 }
 
 pub(crate) fn append<'a>(_: &Context<'_>, value: Datum<'a>, more: &[Datum<'a>]) -> Filtered<'a> {
-    Ok(Datum::text([text_of(&value), argument::text(more, 0)].concat()))
+    joined([text_of(&value), argument::text(more, 0)])
 }
 
 pub(crate) fn prepend<'a>(_: &Context<'_>, value: Datum<'a>, more: &[Datum<'a>]) -> Filtered<'a> {
-    Ok(Datum::text([argument::text(more, 0), text_of(&value)].concat()))
+    joined([argument::text(more, 0), text_of(&value)])
+}
+
+fn joined<'a>(parts: [Cow<'_, str>; 2]) -> Filtered<'a> {
+    let text = parts.concat();
+    count(text.len());
+    Ok(Datum::text(text))
 }
 
 pub(crate) fn capitalize<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
@@ -71,7 +82,9 @@ fn padding(value: &Value, arguments: &[Datum<'_>]) -> Result<String, &'static st
     if length > OUTPUT_BYTES_MAX {
         return Err("the output is too large");
     }
-    let missing = length.saturating_sub(text_of(value).chars().count());
+    let text = text_of(value);
+    let missing = length.saturating_sub(text.chars().count());
+    count(text.len().saturating_add(missing));
     Ok(std::iter::repeat_n(with, missing).collect())
 }
 
@@ -94,7 +107,8 @@ pub(crate) fn slice<'a>(
         }
     };
     if let Value::Array(items) = &*value {
-        let kept = items.iter().skip(place(items.len())).take(length).cloned();
+        let kept = items.iter().skip(place(items.len())).take(length);
+        let kept = kept.inspect(|it| count_value(it)).cloned();
         return Ok(Datum::Owned(kept.collect()));
     }
     over(value, |text| text.chars().skip(place(text.chars().count())).take(length).collect())
@@ -114,7 +128,9 @@ pub(crate) fn split<'a>(
     } else {
         text.matches(&*separator).count().saturating_add(1)
     };
+    count(text.len().saturating_add(separator.len()));
     context.budget.bytes(pieces.saturating_mul(PIECE_BYTES))?;
+    count(text.len().saturating_add(pieces));
     let mut items: Vec<Value> = if separator.is_empty() {
         text.chars().map(|it| Value::String(it.into())).collect()
     } else {
