@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use scrip_expression::{Detokenization, Expression, Scope, Template};
+use scrip_expression::{Detokenization, Expression, Scope, Template, take_inner_steps};
 use serde_json::{Value, json};
 
 fuzz_target!(|text: &str| {
@@ -13,7 +13,12 @@ fuzz_target!(|text: &str| {
     });
     let metadata = json!({"a": "b"});
     if let Ok(expression) = Expression::parse(text) {
-        let _ = expression.evaluate(&Scope::new(&data, Some(&metadata)));
+        let scope = Scope::new(&data, Some(&metadata));
+        take_inner_steps();
+        let _ = expression.evaluate(&scope);
+        // As in the cost test of the language.
+        let (steps, work) = (take_inner_steps(), scope.spent().work);
+        assert!(steps <= work * 4 + 1024, "{steps} steps for {work} of charged work");
     }
     let value = Value::String(text.to_owned());
     if let Ok(template) = Template::parse(&value) {

@@ -30,6 +30,7 @@ mod disclosure;
 mod engine;
 mod epoch_keys;
 mod epoch_keys_redis;
+mod evaluation_cost;
 mod expire_token;
 mod expressions;
 mod get_challenge_result;

@@ -25,6 +25,7 @@ mod demo;
 #[expect(dead_code, reason = "how it misbehaves is for tests of the client by itself")]
 #[path = "../support/directory_server.rs"]
 mod directory_server;
+mod expensive_expressions;
 #[cfg(target_os = "linux")]
 mod export;
 mod house;
