@@ -3,6 +3,13 @@
 //! Each row is an expression over fields of the data. Each field in turn is given n and 4n characters
 //! or items of several shapes, the others a fixed size, so that a product of two sizes shows.
 
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test says what it expects by failing, and clippy.toml exempts no helpers"
+)]
+
 #[path = "../tests/language/fake.rs"]
 mod fake;
 #[path = "../tests/language/generator.rs"]
