@@ -136,26 +136,38 @@ fn whatever_body_comes_is_passed_over() {
     ask().text("text/plain", "not JSON").send().is(201);
 }
 
+fn manager(permissions: &[&str]) -> String {
+    let body = json!({"name": "m", "type": "management", "permissions": permissions});
+    text(&SHARED.post(&ACME.management, "/applications", &body).is(201), "key")
+}
+
 #[test]
 fn each_right_is_for_its_own_operation() {
     let (path, first) = application();
-    let manager = |permission: &str| {
-        let body = json!({"name": "m", "type": "management", "permissions": [permission]});
-        text(&SHARED.post(&ACME.management, "/applications", &body).is(201), "key")
-    };
     let at = format!("{path}/{}", text(&first, "id"));
-    let (reads, creates, deletes) =
-        (manager("keys:read"), manager("keys:create"), manager("keys:delete"));
-    SHARED.ask("POST", &path).key(&reads).send().refused(403, "keys:create");
-    SHARED.remove(&reads, &at).refused(403, "keys:delete");
-    SHARED.fetch(&creates, &path).refused(403, "keys:read");
-    SHARED.fetch(&deletes, &at).refused(403, "keys:read");
+    let (reads, creates, deletes) = (
+        manager(&["application:read"]),
+        manager(&["application:create"]),
+        manager(&["application:delete"]),
+    );
+    SHARED.ask("POST", &path).key(&reads).send().refused(403, "application:create");
+    SHARED.remove(&reads, &at).refused(403, "application:delete");
+    SHARED.fetch(&creates, &path).refused(403, "application:read");
+    SHARED.fetch(&deletes, &at).refused(403, "application:read");
     SHARED.fetch(&reads, &at).is(200);
     SHARED.ask("POST", &path).key(&creates).send().is(201);
     SHARED.remove(&deletes, &at).is(204);
-    // A right to applications is none to keys.
-    let applications = manager("application:create");
-    SHARED.ask("POST", &path).key(&applications).send().refused(403, "keys:create");
+}
+
+#[test]
+fn client_encryption_key_permissions_open_no_api_key_operation() {
+    let (path, first) = application();
+    let at = format!("{path}/{}", text(&first, "id"));
+    let key = manager(&["keys:read", "keys:create", "keys:delete"]);
+    SHARED.ask("POST", &path).key(&key).send().refused(403, "application:create");
+    SHARED.fetch(&key, &path).refused(403, "application:read");
+    SHARED.fetch(&key, &at).refused(403, "application:read");
+    SHARED.remove(&key, &at).refused(403, "application:delete");
 }
 
 #[test]

@@ -120,14 +120,14 @@ fn a_session_is_never_given_twice() {
 #[test]
 fn whoever_lost_the_right_has_no_replay() {
     let keys = SHARED.tenant(Settings::default());
-    let all = json!(["application:create", "application:update", "keys:create", "tenant:update"]);
+    let all = json!(["application:create", "application:update", "tenant:update"]);
     let body = |permissions: &Value| json!({"name": "m", "type": "management", "permissions": permissions});
     let made = SHARED.post(&keys.management, "/applications", &body(&all)).is(201);
     let (path, key) = (format!("/applications/{}", text(&made, "id")), text(&made, "key"));
     let grant = |permissions: &Value| {
         SHARED.put(&keys.management, &path, &body(permissions)).is(200);
     };
-    let needs = ["application:create", "application:update", "keys:create", "tenant:update"];
+    let needs = ["application:create", "application:update", "application:create", "tenant:update"];
     let mut calls = calls(&keys);
     calls.truncate(needs.len());
     for call in &mut calls {
