@@ -1,19 +1,42 @@
 //! Access sessions: a browser's key that has no rights until a private application lends it some.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use scrip_seal::Place;
 
 use crate::{
     access::AccessPolicy,
-    id::{ApplicationId, TenantId},
+    id::{ApiKeyId, ApplicationId, TenantId},
     policy::Policy,
+    tenant::Tenant,
     time::Timestamp,
 };
 
 /// The digest of its key is what it is known by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AccessSessionId(pub [u8; 32]);
+
+impl AccessSessionId {
+    /// A whole id, in hexadecimal digits.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        if text.len() != 64 || !text.is_ascii() {
+            return None;
+        }
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            let digits = text.get(at.checked_mul(2)?..at.checked_mul(2)?.checked_add(2)?)?;
+            *byte = u8::from_str_radix(digits, 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+impl fmt::Display for AccessSessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|it| write!(f, "{it:02x}"))
+    }
+}
 
 /// How long a session lasts when nobody says otherwise.
 pub const SESSION_LIFETIME: Duration = Duration::from_secs(3 * 60);
@@ -39,8 +62,22 @@ pub struct AccessSessionRecord {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authorized {
     pub by: ApplicationId,
+    /// The API key that authorized the session. The session ends when this key is deleted.
+    pub api_key: ApiKeyId,
     pub at: Timestamp,
     pub access: AccessPolicy,
+}
+
+impl AccessSessionRecord {
+    /// Whether the API key that authorized the session still exists. True for a session that waits
+    /// to be authorized.
+    #[must_use]
+    pub fn is_authorizing_key_live(&self, tenant: &Tenant) -> bool {
+        self.authorized.as_ref().is_none_or(|it| {
+            let keys = tenant.applications.get(&it.by).map(|it| it.api_keys.as_slice());
+            keys.is_some_and(|keys| keys.iter().any(|key| key.id == it.api_key))
+        })
+    }
 }
 
 impl Policy for AccessSessionRecord {
@@ -55,6 +92,7 @@ impl Policy for AccessSessionRecord {
             .number(self.created_at.unix_ms)
             .number(self.expires_at.unix_ms)
             .optional_bytes(authorized.map(|it| it.by.0.as_bytes().as_slice()))
+            .optional_bytes(authorized.map(|it| it.api_key.0.as_bytes().as_slice()))
             .optional_number(authorized.map(|it| it.at.unix_ms))
             .optional_bytes(access.as_deref().map(str::as_bytes))
     }

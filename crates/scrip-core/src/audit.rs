@@ -97,6 +97,8 @@ operations! {
     ListPermissions "list_permissions";
     CreateAccessSession "create_access_session";
     AuthorizeAccessSession "authorize_access_session";
+    ListAccessSessions "list_access_sessions";
+    RevokeAccessSession "revoke_access_session";
     CreateSession "create_session";
     GetSession "get_session";
     UpdateSession "update_session";
@@ -217,7 +219,10 @@ impl Operation {
             | Self::GetApiKey
             | Self::DeleteApiKey
             | Self::ImportApiKey => EntityType::ApiKey,
-            Self::CreateAccessSession | Self::AuthorizeAccessSession => EntityType::Session,
+            Self::CreateAccessSession
+            | Self::AuthorizeAccessSession
+            | Self::ListAccessSessions
+            | Self::RevokeAccessSession => EntityType::Session,
             Self::CreateSession
             | Self::GetSession
             | Self::UpdateSession

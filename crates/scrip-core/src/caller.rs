@@ -160,10 +160,11 @@ impl Caller {
         Self { api_key, ..self }
     }
 
-    /// The API key that authenticated the request; for an access session, none of its own.
+    /// The API key that authenticated the request; for an access session, the key that authorized
+    /// the session.
     #[must_use]
     pub fn api_key(&self) -> Option<ApiKeyId> {
-        self.api_key
+        self.api_key.or_else(|| self.principal.lent_by())
     }
 
     #[must_use]

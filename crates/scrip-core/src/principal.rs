@@ -6,7 +6,7 @@ use crate::{
     access::{AccessPolicy, AccessRule, Reach},
     access_session::AccessSessionId,
     container::Container,
-    id::{ApplicationId, TokenId},
+    id::{ApiKeyId, ApplicationId, TokenId},
     listing::Spans,
     permission::{ApplicationKind, Permission, Permissions, Transform},
     tenant::Tenant,
@@ -37,6 +37,16 @@ struct Grant {
 struct Session {
     id: AccessSessionId,
     authorizer: Option<Arc<Principal>>,
+    /// The key that authorized it.
+    api_key: Option<ApiKeyId>,
+}
+
+/// The rights that a private application lends to an access session.
+#[derive(Debug, Clone)]
+pub struct Lent {
+    pub authorizer: Arc<Principal>,
+    pub api_key: ApiKeyId,
+    pub access: AccessPolicy,
 }
 
 impl Principal {
@@ -52,18 +62,17 @@ impl Principal {
 
     /// A session that a public application began. Until somebody authorizes it, it has no rights.
     #[must_use]
-    pub fn session(
-        id: AccessSessionId,
-        application: &Arc<Self>,
-        authorized: Option<(Arc<Self>, AccessPolicy)>,
-    ) -> Self {
-        let (authorizer, access) = authorized.unzip();
+    pub fn session(id: AccessSessionId, application: &Arc<Self>, lent: Option<Lent>) -> Self {
+        let (authorizer, api_key, access) = match lent {
+            Some(Lent { authorizer, api_key, access }) => (Some(authorizer), Some(api_key), access),
+            None => (None, None, AccessPolicy::default()),
+        };
         Self {
             tenant: Arc::clone(&application.tenant),
             application: application.application,
             kind: application.kind,
-            rules: grants(access.unwrap_or_default()),
-            session: Some(Session { id, authorizer }),
+            rules: grants(access),
+            session: Some(Session { id, authorizer, api_key }),
         }
     }
 
@@ -81,6 +90,11 @@ impl Principal {
     #[must_use]
     pub fn session_id(&self) -> Option<AccessSessionId> {
         self.session.as_ref().map(|it| it.id)
+    }
+
+    /// The key that authorized the access session, if this is one.
+    pub(crate) fn lent_by(&self) -> Option<ApiKeyId> {
+        self.session.as_ref().and_then(|it| it.api_key)
     }
 
     #[must_use]

@@ -1,5 +1,6 @@
 //! What the vault needs kept. Engines implement this; they are not trusted with plaintext.
 
+mod access_sessions;
 mod answers;
 
 use std::{fmt, future::Future, pin::Pin};
@@ -32,6 +33,7 @@ use crate::{
     usage::Usage,
 };
 
+pub use access_sessions::AccessSessionStore;
 pub use answers::{AskedAnswer, Claim, Claimed, StoredAnswer, StoredPart};
 
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -41,7 +43,7 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 pub type Render = Box<dyn FnOnce(&[Outcome]) -> Option<AnswerRecord> + Send>;
 
 /// Each method is one transaction. A method that needs two is two rules in one name.
-pub trait Store: Send + Sync {
+pub trait Store: AccessSessionStore {
     /// Writes all of these or none of them, and says what became of each, or what stood in the way
     /// of which. A later one finds what an earlier one wrote.
     fn write_tokens(&self, inquiry: Inquiry, batch: TokenBatch) -> StoreFuture<'_, Batched>;

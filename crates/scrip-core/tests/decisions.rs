@@ -14,14 +14,14 @@ use scrip_core::{
     application::Name,
     caller::{Caller, Origin},
     container::{Container, Containers},
-    id::{ApplicationId, TenantId, TokenId},
+    id::{ApiKeyId, ApplicationId, TenantId, TokenId},
     permission::{
         ApplicationKind::Private,
         Permission::{self, TokenCreate, TokenRead, TokenUpdate, TokenUse},
         Transform::{self, Mask, Redact, Reveal},
     },
     policy::{PolicyRecords, Stamp},
-    principal::Principal,
+    principal::{Lent, Principal},
     quota::Quotas,
     tenant::{Settings, Tenant, TenantKind, TenantRecord},
     time::Timestamp,
@@ -244,7 +244,11 @@ fn caller(tenant: &Arc<Tenant>, asker: &Asker) -> Caller {
         None => principal(tenant, &asker.own),
         Some(bound) => {
             let authorizer = principal(tenant, bound);
-            let lent = Some((Arc::clone(&authorizer), policy(&asker.own)));
+            let lent = Some(Lent {
+                authorizer: Arc::clone(&authorizer),
+                api_key: ApiKeyId(Uuid::nil()),
+                access: policy(&asker.own),
+            });
             Arc::new(Principal::session(AccessSessionId([1; 32]), &authorizer, lent))
         }
     };

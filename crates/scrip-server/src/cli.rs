@@ -19,6 +19,7 @@ use crate::{
     launch::{self, Announcement},
     operator::{
         Where,
+        access_session::{self, AccessSessionCommand},
         application::{self, ApplicationCommand},
         audit::{self, AuditCommand},
         backup::{self, BackupArguments},
@@ -89,6 +90,9 @@ enum Command {
     /// API keys: create, delete, import.
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Access sessions of browsers: list, revoke.
+    #[command(subcommand)]
+    AccessSession(AccessSessionCommand),
     /// BIN data: import, status, remove.
     #[command(subcommand)]
     Bin(BinCommand),
@@ -238,6 +242,7 @@ fn obey(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::Tenant(command) => tenant::run(&command, environment),
         Command::Application(command) => application::run(&command, environment),
         Command::Key(command) => key::run(&command, environment),
+        Command::AccessSession(command) => access_session::run(&command, environment),
         Command::Bin(command) => bin::run(&command, environment),
         Command::Audit(command) => audit::run(&command, environment),
         Command::Status { at } => status::run(&at, environment),

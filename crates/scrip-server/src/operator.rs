@@ -1,6 +1,7 @@
 //! Commands for whoever runs the vault. They work on the store itself, beside a running server or
 //! without one; the root key is their authority.
 
+pub(crate) mod access_session;
 pub(crate) mod application;
 pub(crate) mod audit;
 pub(crate) mod backup;

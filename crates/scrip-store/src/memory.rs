@@ -1,5 +1,6 @@
 //! The model engine: obviously correct, and what the other engines are compared with.
 
+mod access_sessions;
 mod answers;
 mod batch;
 mod intents;

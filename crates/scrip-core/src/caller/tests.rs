@@ -11,6 +11,7 @@ use crate::{
     id::TenantId,
     permission::Permissions,
     policy::PolicyRecords,
+    principal::Lent,
     quota::Quotas,
     tenant::{Settings, TenantKind, TenantRecord},
 };
@@ -118,7 +119,9 @@ fn a_rule_goes_before_a_plain_permission() {
 fn session(lent: AccessPolicy, authorizer: &Arc<Principal>) -> Caller {
     let begun_by = principal(&[], vec![]);
     let id = AccessSessionId([1; 32]);
-    asks(Arc::new(Principal::session(id, &begun_by, Some((Arc::clone(authorizer), lent)))))
+    let (authorizer, api_key) = (Arc::clone(authorizer), ApiKeyId(Uuid::nil()));
+    let lent = Lent { authorizer, api_key, access: lent };
+    asks(Arc::new(Principal::session(id, &begun_by, Some(lent))))
 }
 
 fn ruled(rules: Vec<AccessRule>) -> AccessPolicy {

@@ -63,7 +63,9 @@ pub async fn authorize_access_session(
     }
     record.expires_at = asked.expires_at.unwrap_or(record.expires_at);
     let by = caller.application();
-    record.authorized = Some(Authorized { by, at: now, access: asked.access });
+    let api_key = caller.api_key();
+    let api_key = api_key.ok_or_else(|| Error::Internal("the caller has no API key".into()))?;
+    record.authorized = Some(Authorized { by, api_key, at: now, access: asked.access });
 
     let answer = remember.as_ref().map(|it| {
         let rendered = (it.render)(&());

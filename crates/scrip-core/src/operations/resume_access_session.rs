@@ -4,11 +4,15 @@
 use std::sync::Arc;
 
 use crate::{
-    Vault, access_session::AccessSessionId, directory::Directory, error::Error,
-    principal::Principal,
+    Vault,
+    access_session::AccessSessionId,
+    directory::Directory,
+    error::Error,
+    principal::{Lent, Principal},
 };
 
-/// Nothing when there is no such session, or when it or its application has ended.
+/// Nothing when there is no such session, when it or its application has ended, or when the API key
+/// that authorized it was deleted.
 ///
 /// # Errors
 /// The store did not answer, or somebody altered the session.
@@ -24,7 +28,7 @@ pub async fn resume_access_session(
     if record.id != id || !found.is_ours(&tenant.keys) {
         return Err(Error::Internal("the row of an access session was altered".into()));
     }
-    if record.expires_at <= vault.clock.latest() {
+    if record.expires_at <= vault.clock.latest() || !record.is_authorizing_key_live(tenant) {
         return Ok(None);
     }
     let known = |id| directory.principal(id).filter(|it| it.tenant().id == record.tenant);
@@ -33,7 +37,11 @@ pub async fn resume_access_session(
         None => None,
         Some(it) => {
             let Some(by) = known(it.by) else { return Ok(None) };
-            Some((Arc::clone(by), it.access.clone()))
+            Some(Lent {
+                authorizer: Arc::clone(by),
+                api_key: it.api_key,
+                access: it.access.clone(),
+            })
         }
     };
     Ok(Some(Principal::session(id, application, authorized)))

@@ -17,6 +17,8 @@ pub(super) fn describe(operation: Operation) -> Option<Description> {
         Operation::CreateTenant
         | Operation::SetTenantQuotas
         | Operation::ImportApiKey
+        | Operation::ListAccessSessions
+        | Operation::RevokeAccessSession
         | Operation::ExpireToken
         | Operation::ExpireTokenIntent
         | Operation::ConvertTokenIntent

@@ -256,6 +256,26 @@ fn it_ends_with_its_application_and_with_its_authorizer() {
 }
 
 #[test]
+fn access_session_ends_when_its_authorizing_key_is_deleted() {
+    let private = json!({"name": "a", "type": "private", "permissions": ["token:read"]});
+    let (at, first) = application(&private);
+    let keys = format!("{at}/keys");
+    let second = SHARED.post(&ACME.management, &keys, &json!({})).is(201);
+    let id = token();
+    let authorized_by = |private: &str| {
+        let session = begin(&SHARED, &ACME);
+        authorize(&SHARED, private, &session, can_read()).is(204);
+        SHARED.get(&key(&session), &id).is(200);
+        session
+    };
+    let (by_first, by_second) = (authorized_by(&first), authorized_by(&text(&second, "key")));
+    SHARED.remove(&ACME.management, &format!("{keys}/{}", text(&second, "id"))).is(204);
+    SHARED.get(&key(&by_second), &id).refused(401, "BT-API-KEY");
+    // The application and its other key are still there, and so is what that key authorized.
+    SHARED.get(&key(&by_first), &id).is(200);
+}
+
+#[test]
 fn sessions_do_not_share_idempotency_keys() {
     let lent = json!({"permissions": ["token:create"]});
     let sessions: Vec<_> = (0..2).map(|_| begin(&SHARED, &ACME)).collect();

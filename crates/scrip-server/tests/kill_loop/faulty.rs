@@ -19,8 +19,9 @@ use scrip_core::{
     measure::StoreMeasures,
     policy::{PolicyRecords, Signed},
     store::{
-        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, KnownTime,
-        Outcome, Store, StoreFuture, StoreStatus, StoredToken, TokenBatch, TokenWrite,
+        AccessSessionStore, AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy,
+        DeleteToken, KnownTime, Outcome, Store, StoreFuture, StoreStatus, StoredToken, TokenBatch,
+        TokenWrite,
     },
     threeds::{EventRecord, SessionRecord, SessionWrite},
     time::{Month, Timestamp},
@@ -101,6 +102,26 @@ pub(crate) fn run(fault: Fault, data: &Path) {
 struct Faulty {
     inner: Arc<SqliteStore>,
     fault: Fault,
+}
+
+impl AccessSessionStore for Faulty {
+    fn list_access_sessions<'a>(
+        &'a self,
+        mandate: &'a Mandate,
+        now: Timestamp,
+        sessions_max: usize,
+    ) -> StoreFuture<'a, Vec<Signed<AccessSessionRecord>>> {
+        self.inner.list_access_sessions(mandate, now, sessions_max)
+    }
+
+    fn revoke_access_session(
+        &self,
+        mandate: Mandate,
+        id: AccessSessionId,
+        written: Beside,
+    ) -> StoreFuture<'_, Changed> {
+        self.inner.revoke_access_session(mandate, id, written)
+    }
 }
 
 impl Store for Faulty {

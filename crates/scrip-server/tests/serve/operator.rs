@@ -173,6 +173,62 @@ fn a_running_server_obeys_within_a_second() {
     assert_eq!(listed["alterations"], serde_json::json!([]));
 }
 
+/// Posts JSON with a key: the status, and the body of the answer.
+fn post(server: &Running, path: &str, key: &str, body: &Value) -> (u16, Value) {
+    let config = ureq::Agent::config_builder().http_status_as_error(false).build();
+    let agent: ureq::Agent = config.into();
+    let asked = agent.post(format!("{}{path}", server.url)).header("BT-API-KEY", key);
+    let mut answer = asked.send_json(body).expect("an answer");
+    let text = answer.body_mut().read_to_string().expect("a body");
+    (answer.status().as_u16(), serde_json::from_str(&text).unwrap_or_default())
+}
+
+#[test]
+fn access_sessions_are_listed_and_revoked_beside_a_server() {
+    let (house, _, private) = with_application("private");
+    let create = ["application", "create", "--tenant", "Acme", "--name", "P", "--type", "public"];
+    let public = json(&house, &[&create[..], &["--all"]].concat());
+    let server = opened(&house);
+    let (private_key, public_key) = (said(&private["key"]), said(&public["key"]));
+    let authorized = || {
+        let (_, session) = post(&server, "/sessions", &public_key, &Value::Null);
+        let lent = serde_json::json!({"nonce": session["nonce"], "permissions": ["token:read"]});
+        assert_eq!(post(&server, "/sessions/authorize", &private_key, &lent).0, 204);
+        let key = said(&session["session_key"]);
+        assert_eq!(status(&server, "/v2/tokens", &key), 200);
+        key
+    };
+    let revoked = authorized();
+    let listed = json(&house, &["access-session", "list", "--tenant", "Acme"]);
+    let sessions = listed["access_sessions"].as_array().expect("a list");
+    assert_eq!(sessions.len(), 1, "{listed}");
+    assert_eq!(sessions[0]["authorized"]["key_id"], private["keys"][0]["id"]);
+    assert_eq!(sessions[0]["authorized"]["application_id"], private["id"]);
+    assert_eq!(sessions[0]["application_id"], public["id"]);
+    assert!(!listed.to_string().contains(&revoked), "the key of a session is never shown");
+
+    let id = said(&sessions[0]["id"]);
+    let (by_prefix, by_key) = (authorized(), authorized());
+    text(&house, &["access-session", "revoke", &id]);
+    assert_eq!(status(&server, "/v2/tokens", &revoked), 401);
+    assert_eq!(status(&server, "/v2/tokens", &by_prefix), 200);
+    assert!(!house.run(&["access-session", "revoke", &id]).status.success());
+    assert!(!house.run(&["access-session", "revoke", "zz"]).status.success());
+    let left = json(&house, &["access-session", "list"]);
+    assert_eq!(left["access_sessions"].as_array().map(Vec::len), Some(2));
+    for session in left["access_sessions"].as_array().expect("a list") {
+        text(&house, &["access-session", "revoke", &said(&session["id"])[..12]]);
+    }
+    for key in [&by_prefix, &by_key] {
+        assert_eq!(status(&server, "/v2/tokens", key), 401);
+    }
+
+    // A deleted key takes its sessions with it, also those of a server that runs.
+    let last = authorized();
+    text(&house, &["key", "delete", &said(&private["keys"][0]["id"])]);
+    soon(&server, "/v2/tokens", &last, 401);
+}
+
 #[test]
 fn a_tenant_made_and_deleted_beside_a_server() {
     let house = House::founded();

@@ -3,16 +3,19 @@
 use scrip_core::{
     access::AccessPolicy,
     access_session::{AccessSessionId, AccessSessionRecord, Authorized},
-    id::{ApplicationId, TenantId},
+    caller::Mandate,
+    id::{ApiKeyId, ApplicationId, TenantId},
     policy::Signed,
-    store::{Beside, Changed, StoreError},
+    store::{AccessSessionStore, Beside, Changed, StoreError, StoreFuture},
     time::Timestamp,
 };
 use scrip_seal::Mac;
 use tokio_postgres::Row;
 
 use crate::postgres::{
+    PostgresStore,
     answers::insert_beside,
+    changed,
     row::{array, column, optional_time, time},
     statement::{Single, Statements, count, execute, query},
     transaction::Transaction,
@@ -51,7 +54,7 @@ pub(super) async fn insert_access_session(
 macro_rules! session_columns {
     () => {
         "digest, nonce, tenant, application, created_at, expires_at, authorized_by, \
-         authorized_at, access, mac FROM access_sessions"
+         authorized_key, authorized_at, access, mac FROM access_sessions"
     };
 }
 
@@ -85,14 +88,15 @@ fn first(rows: &[Row]) -> Result<Option<Signed<AccessSessionRecord>>, StoreError
 
 fn session(row: &Row) -> Result<Signed<AccessSessionRecord>, StoreError> {
     let unknown = || StoreError::Corrupt("the row of an access session is not one of ours");
-    let authorized = match (column(row, 6)?, optional_time(row, 7)?) {
-        (None, None) => None,
-        (Some(by), Some(at)) => Some(Authorized {
+    let authorized = match (column(row, 6)?, column(row, 7)?, optional_time(row, 8)?) {
+        (None, None, None) => None,
+        (Some(by), Some(api_key), Some(at)) => Some(Authorized {
             by: ApplicationId(by),
+            api_key: ApiKeyId(api_key),
             at,
-            access: AccessPolicy::from_text(column(row, 8)?).ok_or_else(unknown)?,
+            access: AccessPolicy::from_text(column(row, 9)?).ok_or_else(unknown)?,
         }),
-        (_, _) => return Err(unknown()),
+        (_, _, _) => return Err(unknown()),
     };
     let record = AccessSessionRecord {
         id: AccessSessionId(array(row, 0)?),
@@ -103,13 +107,13 @@ fn session(row: &Row) -> Result<Signed<AccessSessionRecord>, StoreError> {
         expires_at: time(row, 5)?,
         authorized,
     };
-    Ok(Signed { record, mac: Mac(array(row, 9)?) })
+    Ok(Signed { record, mac: Mac(array(row, 10)?) })
 }
 
 const AUTHORIZE_SESSION: &str = "
 -- authorize_access_session
-UPDATE access_sessions SET expires_at = $3, authorized_by = $4, authorized_at = $5, access = $6,
-    mac = $7
+UPDATE access_sessions SET expires_at = $3, authorized_by = $4, authorized_key = $5, authorized_at = $6,
+    access = $7, mac = $8
 WHERE tenant = $1 AND digest = $2 AND authorized_by IS NULL";
 
 pub(super) async fn authorize_access_session(
@@ -127,6 +131,7 @@ pub(super) async fn authorize_access_session(
                 &record.id.0.as_slice(),
                 &record.expires_at.unix_ms,
                 &authorized.map(|it| it.by.0),
+                &authorized.map(|it| it.api_key.0),
                 &authorized.map(|it| it.at.unix_ms),
                 &authorized.map(|it| it.access.to_text()),
                 &session.mac.0.as_slice(),
@@ -152,4 +157,49 @@ pub(super) async fn forget_access_sessions(
     before: Timestamp,
 ) -> Result<usize, StoreError> {
     execute(client, FORGET_SESSIONS, &[&before.unix_ms, &FORGOTTEN_AT_ONCE]).await.map(count)
+}
+
+const LIST_SESSIONS: &str = concat!(
+    "-- list_access_sessions\nSELECT ",
+    session_columns!(),
+    " WHERE tenant = $1 AND expires_at > $2 ORDER BY expires_at DESC, digest LIMIT $3"
+);
+
+const REVOKE_SESSION: &str = "
+-- revoke_access_session
+DELETE FROM access_sessions WHERE tenant = $1 AND digest = $2";
+
+impl AccessSessionStore for PostgresStore {
+    fn list_access_sessions<'a>(
+        &'a self,
+        mandate: &'a Mandate,
+        now: Timestamp,
+        sessions_max: usize,
+    ) -> StoreFuture<'a, Vec<Signed<AccessSessionRecord>>> {
+        let tenant = mandate.tenant().id;
+        let most = i64::try_from(sessions_max).unwrap_or(i64::MAX);
+        Box::pin(async move {
+            let client = self.of(tenant);
+            let rows = query(&client, LIST_SESSIONS, &[&tenant.0, &now.unix_ms, &most]).await?;
+            rows.iter().map(session).collect()
+        })
+    }
+
+    fn revoke_access_session(
+        &self,
+        mandate: Mandate,
+        id: AccessSessionId,
+        written: Beside,
+    ) -> StoreFuture<'_, Changed> {
+        Box::pin(async move {
+            let tenant = mandate.tenant().id;
+            let mut it = self.begin(tenant).await?;
+            let removed = it.execute(REVOKE_SESSION, &[&tenant.0, &id.0.as_slice()]).await?;
+            if removed == 0 {
+                return changed(it, Changed::Stale).await;
+            }
+            insert_beside(&mut it, &written, "done").await?;
+            changed(it, Changed::Done).await
+        })
+    }
 }

@@ -4,15 +4,17 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, named_params};
 use scrip_core::{
     access::AccessPolicy,
     access_session::{AccessSessionId, AccessSessionRecord, Authorized},
-    id::{ApplicationId, TenantId},
+    caller::Mandate,
+    id::{ApiKeyId, ApplicationId, TenantId},
     policy::Signed,
-    store::{Beside, Changed, StoreError},
+    store::{AccessSessionStore, Beside, Changed, StoreError, StoreFuture},
     time::Timestamp,
 };
 use scrip_seal::Mac;
 
 use crate::sqlite::{
-    answers::insert_beside, directory::text, fault, row::uuid, transaction::Transaction,
+    SqliteStore, Within, answers::insert_beside, directory::text, fault, row::uuid,
+    transaction::Transaction,
 };
 
 const FORGOTTEN_AT_ONCE: i64 = 256;
@@ -49,7 +51,7 @@ pub(super) fn insert_access_session(
 macro_rules! session_columns {
     () => {
         "digest, nonce, tenant, application, created_at, expires_at, authorized_by, \
-         authorized_at, access, mac FROM access_sessions"
+         authorized_key, authorized_at, access, mac FROM access_sessions"
     };
 }
 
@@ -92,15 +94,17 @@ fn find(
 
 fn session(row: &Row<'_>) -> Option<Signed<AccessSessionRecord>> {
     let by: Option<[u8; 16]> = row.get(6).ok()?;
-    let at: Option<i64> = row.get(7).ok()?;
-    let authorized = match (by, at) {
-        (None, None) => None,
-        (Some(by), Some(unix_ms)) => Some(Authorized {
+    let api_key: Option<[u8; 16]> = row.get(7).ok()?;
+    let at: Option<i64> = row.get(8).ok()?;
+    let authorized = match (by, api_key, at) {
+        (None, None, None) => None,
+        (Some(by), Some(api_key), Some(unix_ms)) => Some(Authorized {
             by: ApplicationId(uuid(by)),
+            api_key: ApiKeyId(uuid(api_key)),
             at: Timestamp { unix_ms },
-            access: AccessPolicy::from_text(&text(row, 8)?)?,
+            access: AccessPolicy::from_text(&text(row, 9)?)?,
         }),
-        (_, _) => return None,
+        (_, _, _) => return None,
     };
     let record = AccessSessionRecord {
         id: AccessSessionId(row.get(0).ok()?),
@@ -111,13 +115,13 @@ fn session(row: &Row<'_>) -> Option<Signed<AccessSessionRecord>> {
         expires_at: Timestamp { unix_ms: row.get(5).ok()? },
         authorized,
     };
-    Some(Signed { record, mac: Mac(row.get(9).ok()?) })
+    Some(Signed { record, mac: Mac(row.get(10).ok()?) })
 }
 
 const AUTHORIZE_SESSION: &str = "
 -- authorize_access_session
 UPDATE access_sessions SET expires_at = :expires_at, authorized_by = :authorized_by,
-    authorized_at = :authorized_at, access = :access, mac = :mac
+    authorized_key = :authorized_key, authorized_at = :authorized_at, access = :access, mac = :mac
 WHERE digest = :digest AND tenant = :tenant AND authorized_by IS NULL";
 
 pub(super) fn authorize_access_session(
@@ -136,6 +140,7 @@ pub(super) fn authorize_access_session(
                 ":tenant": tenant.0.as_bytes(),
                 ":expires_at": record.expires_at.unix_ms,
                 ":authorized_by": authorized.map(|it| *it.by.0.as_bytes()),
+                ":authorized_key": authorized.map(|it| *it.api_key.0.as_bytes()),
                 ":authorized_at": authorized.map(|it| it.at.unix_ms),
                 ":access": authorized.map(|it| it.access.to_text()),
                 ":mac": session.mac.0,
@@ -162,4 +167,69 @@ pub(super) fn forget_access_sessions(
     let mut statement = connection.prepare_cached(FORGET_SESSIONS).map_err(fault)?;
     let parameters = named_params! { ":at_once": FORGOTTEN_AT_ONCE, ":before": before.unix_ms };
     statement.execute(parameters).map_err(fault)
+}
+
+const LIST_SESSIONS: &str = concat!(
+    "-- list_access_sessions\nSELECT ",
+    session_columns!(),
+    " WHERE tenant = ?1 AND expires_at > ?2 ORDER BY expires_at DESC, digest LIMIT ?3"
+);
+
+const REVOKE_SESSION: &str = "
+-- revoke_access_session
+DELETE FROM access_sessions WHERE digest = ?1 AND tenant = ?2";
+
+fn list_access_sessions(
+    connection: &Connection,
+    tenant: TenantId,
+    now: Timestamp,
+    sessions_max: usize,
+) -> Result<Vec<Signed<AccessSessionRecord>>, StoreError> {
+    let most = i64::try_from(sessions_max).unwrap_or(i64::MAX);
+    let mut statement = connection.prepare_cached(LIST_SESSIONS).map_err(fault)?;
+    let parameters = (tenant.0.as_bytes(), now.unix_ms, most);
+    let rows = statement.query_map(parameters, |row| Ok(session(row))).map_err(fault)?;
+    let unknown = || StoreError::Corrupt("the row of an access session is not one of ours");
+    rows.map(|row| row.map_err(fault)?.ok_or_else(unknown)).collect()
+}
+
+fn revoke_access_session(
+    transaction: &mut Transaction<'_>,
+    tenant: TenantId,
+    id: AccessSessionId,
+    written: &Beside,
+) -> Result<Changed, StoreError> {
+    let mut statement = transaction.prepare_cached(REVOKE_SESSION).map_err(fault)?;
+    let removed = statement.execute((id.0, tenant.0.as_bytes())).map_err(fault)?;
+    drop(statement);
+    if removed == 0 {
+        return Ok(Changed::Stale);
+    }
+    insert_beside(transaction, tenant, written, "done")?;
+    Ok(Changed::Done)
+}
+
+impl AccessSessionStore for SqliteStore {
+    fn list_access_sessions<'a>(
+        &'a self,
+        mandate: &'a Mandate,
+        now: Timestamp,
+        sessions_max: usize,
+    ) -> StoreFuture<'a, Vec<Signed<AccessSessionRecord>>> {
+        let tenant = mandate.tenant().id;
+        Box::pin(async move {
+            self.readers.read(|it| list_access_sessions(it, tenant, now, sessions_max))
+        })
+    }
+
+    fn revoke_access_session(
+        &self,
+        mandate: Mandate,
+        id: AccessSessionId,
+        written: Beside,
+    ) -> StoreFuture<'_, Changed> {
+        let tenant = mandate.tenant().id;
+        let revoke = move |it: Within<'_, '_>| revoke_access_session(it, tenant, id, &written);
+        Box::pin(self.writer.write(revoke))
+    }
 }

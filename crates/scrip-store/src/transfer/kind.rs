@@ -125,6 +125,7 @@ const ACCESS_SESSIONS: &[Column] = &[
     number("created_at"),
     number("expires_at"),
     id("authorized_by").or_nothing(),
+    id("authorized_key").or_nothing(),
     number("authorized_at").or_nothing(),
     text("access").or_nothing(),
     bytes("mac"),

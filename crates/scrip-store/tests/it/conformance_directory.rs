@@ -10,11 +10,15 @@ use scrip_core::{
     error::Error,
     id::{ApiKeyId, ApplicationId},
     operations::{
+        authorize_access_session::{Authorization, authorize_access_session},
+        create_access_session::create_access_session,
         create_api_key::{create_api_key, import_api_key},
         create_application::{CreateKey, CreatedApplication, NewApplication, create_application},
         delete_api_key::delete_api_key,
         delete_application::delete_application,
         delete_tenant::delete_tenant,
+        list_access_sessions::list_access_sessions,
+        revoke_access_session::revoke_access_session,
         update_application::update_application,
         update_tenant::{set_tenant_quotas, update_tenant},
     },
@@ -37,6 +41,7 @@ on_every_engine! {
     a_deleted_tenant_is_gone_with_all_its_rows
     a_change_needs_a_policy_that_is_whole
     a_change_needs_an_application_that_still_may
+    access_sessions_are_listed_and_revoked_in_their_tenant_only
 }
 
 fn operator(tenant: &Arc<Tenant>) -> Mandate {
@@ -263,4 +268,44 @@ async fn a_change_needs_an_application_that_still_may(world: World) {
     let late = delete_tenant(&world.vault, caller.mandate(Needs::Key).unwrap()).await;
     assert!(matches!(late, Err(Error::NotFound)), "nor can it take everything with it");
     assert_eq!(reloaded(&world, &tenant).await.applications.len(), 1);
+}
+
+/// Starts a session, and has it authorized; gives the text of its key.
+async fn authorized(world: &World, tenant: &Arc<Tenant>) -> String {
+    let public =
+        world.key_of(tenant, ApplicationKind::Public, plain(&[Permission::TokenCreate])).await;
+    let private = world.key_of(tenant, ApplicationKind::Private, plain(TOKENS)).await;
+    let directory = world.directory().await;
+    let mandate =
+        async |key: &str, kind| world.known(key).await.mandate(Needs::Kind(kind)).unwrap();
+    let (vault, pepper) = (&world.vault, directory.pepper());
+    let begun = mandate(&public, ApplicationKind::Public).await;
+    let session = create_access_session(vault, begun, pepper).await.unwrap();
+    let access = plain(&[Permission::TokenRead]);
+    let asked = Authorization { nonce: session.nonce.clone(), access, expires_at: None };
+    let by = mandate(&private, ApplicationKind::Private).await;
+    authorize_access_session(vault, by, pepper, asked, None).await.unwrap();
+    session.key.expose().to_owned()
+}
+
+async fn access_sessions_are_listed_and_revoked_in_their_tenant_only(world: World) {
+    let (one, two) =
+        (world.tenant(Settings::default()).await, world.tenant(Settings::default()).await);
+    let key = authorized(&world, &one).await;
+    authorized(&world, &two).await;
+    let (one, two) = (reloaded(&world, &one).await, reloaded(&world, &two).await);
+    let vault = &world.vault;
+    let list = async |tenant| list_access_sessions(vault, &operator(tenant)).await.unwrap();
+    let (of_one, of_two) = (list(&one).await, list(&two).await);
+    assert_eq!((of_one.len(), of_two.len()), (1, 1));
+    assert_eq!(of_one[0].id.0, world.directory().await.digest(&key));
+    assert!(of_one[0].authorized.is_some());
+
+    let (mine, foreign) = (of_one[0].id, of_two[0].id);
+    let revoke = async |id| revoke_access_session(vault, operator(&one), id).await;
+    assert!(matches!(revoke(foreign).await, Err(Error::NotFound)));
+    revoke(mine).await.unwrap();
+    assert!(matches!(revoke(mine).await, Err(Error::NotFound)));
+    assert!(vault.store.find_access_session(mine).await.unwrap().is_none());
+    assert_eq!((list(&one).await.len(), list(&two).await.len()), (0, 1));
 }

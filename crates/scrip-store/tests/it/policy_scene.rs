@@ -23,7 +23,7 @@ use scrip_core::{
     tenant::{Settings, Tenant},
 };
 
-use crate::world::{Engine, TOKENS, World, plain, ruled};
+use crate::world::{Engine, TOKENS, World, origin, plain, ruled};
 
 /// Where policy is kept. Every column of them is in one of the tables of `policy_altered`.
 pub(crate) const TABLES: &[&str] = &[
@@ -213,7 +213,7 @@ impl Scene {
         let by_operator =
             set_tenant_quotas(vault, self.victim.operator(), Box::new(move |_| quotas)).await;
         let manager = self.before.authenticate(&self.victim.manager.key);
-        let manager = Caller::new(principal(manager), crate::world::origin());
+        let manager = caller(manager);
         let mandate = manager.mandate(Needs::Permission(Permission::ApplicationCreate)).unwrap();
         let new = NewApplication {
             name: Name::parse("new").unwrap(),
@@ -242,6 +242,16 @@ fn value(value: ValueRef<'_>) -> Value {
 pub(crate) fn principal(known: Option<&Known>) -> Arc<scrip_core::principal::Principal> {
     match known {
         Some(Known::Principal { principal, .. }) => Arc::clone(principal),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+pub(crate) fn caller(known: Option<&Known>) -> Caller {
+    match known {
+        Some(Known::Principal { principal, api_key }) => {
+            Caller::new(Arc::clone(principal), origin()).with_api_key(Some(*api_key))
+        }
         other => panic!("{other:?}"),
     }
 }

@@ -17,7 +17,7 @@ use scrip_core::{
 };
 
 use crate::{
-    policy_scene::{Party, Scene, principal},
+    policy_scene::{self, Party, Scene},
     world::{origin, ruled},
 };
 
@@ -38,6 +38,7 @@ const ALTERED: &[(&str, &[&str])] = &[
     ("created_at", &["created_at + 1", "0"]),
     ("expires_at", &["expires_at + 1", "expires_at + 86400000", "9223372036854775807", "0"]),
     ("authorized_by", &["{manager}", "{public}", "{other private}", "x''", "NULL"]),
+    ("authorized_key", &["{fresh}", "x''", "NULL"]),
     ("authorized_at", &["authorized_at + 1", "0", "NULL"]),
     (
         "access",
@@ -57,11 +58,13 @@ const ALTERED: &[(&str, &[&str])] = &[
 
 /// Of more than one column, or more than one row. `1` is authorized, `2` is not.
 const MOVED: &[&str] = &[
-    "UPDATE access_sessions SET authorized_by = NULL, authorized_at = NULL, access = NULL",
-    "UPDATE access_sessions SET (authorized_by, authorized_at, access) = (SELECT authorized_by,
-        authorized_at, access FROM access_sessions WHERE seq = 1)",
-    "UPDATE access_sessions SET (authorized_by, authorized_at, access, mac) = (SELECT
-        authorized_by, authorized_at, access, mac FROM access_sessions WHERE seq = 1)",
+    "UPDATE access_sessions SET authorized_by = NULL, authorized_key = NULL, authorized_at = NULL,
+        access = NULL",
+    "UPDATE access_sessions SET (authorized_by, authorized_key, authorized_at, access) = (SELECT
+        authorized_by, authorized_key, authorized_at, access FROM access_sessions WHERE seq = 1)",
+    "UPDATE access_sessions SET (authorized_by, authorized_key, authorized_at, access, mac) = (SELECT
+        authorized_by, authorized_key, authorized_at, access, mac FROM access_sessions
+        WHERE seq = 1)",
     "CREATE TEMP TABLE held AS SELECT seq, digest FROM access_sessions;
         UPDATE access_sessions SET digest = CAST(seq AS BLOB);
         UPDATE access_sessions SET digest = (SELECT digest FROM held
@@ -132,7 +135,7 @@ impl Sessions {
 }
 
 fn caller(scene: &Scene, key: &str) -> Caller {
-    Caller::new(principal(scene.before.authenticate(key)), origin())
+    policy_scene::caller(scene.before.authenticate(key))
 }
 
 #[tokio::test]

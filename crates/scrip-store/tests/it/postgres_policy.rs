@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    caller::{Caller, Mandate, Needs},
+    caller::{Mandate, Needs},
     directory::{Directory, Known},
     operations::{
         authorize_access_session::{Authorization, authorize_access_session},
@@ -16,9 +16,9 @@ use scrip_core::{
 };
 
 use crate::{
-    policy_scene::{Party, party, principal},
+    policy_scene::{self, Party, party, principal},
     postgres_altered::{Altered, Outside},
-    world::{Engine, World, origin, ruled},
+    world::{Engine, World, ruled},
 };
 
 struct Scene {
@@ -304,6 +304,7 @@ const ACCESS_SESSION: &[Altered] = &[
     ("created_at", &["created_at + 1", "0"]),
     ("expires_at", &["expires_at + 1", "9223372036854775807", "0"]),
     ("authorized_by", &["{manager}", "{public}", "{other private}", "NULL"]),
+    ("authorized_key", &["{fresh}", "NULL"]),
     ("authorized_at", &["authorized_at + 1", "0", "NULL"]),
     (
         "access",
@@ -324,8 +325,7 @@ async fn an_altered_access_session_has_no_rights() {
     let scene = Scene::open().await;
     let (vault, pepper) = (&scene.world.vault, scene.before.pepper());
     let mandate = |key: &str, kind: ApplicationKind| -> Mandate {
-        let caller = Caller::new(principal(scene.before.authenticate(key)), origin());
-        caller.mandate(Needs::Kind(kind)).unwrap()
+        policy_scene::caller(scene.before.authenticate(key)).mandate(Needs::Kind(kind)).unwrap()
     };
     let public = mandate(&scene.victim.public.key, ApplicationKind::Public);
     let session = create_access_session(vault, public, pepper).await.unwrap();

@@ -19,8 +19,9 @@ use scrip_core::{
     measure::StoreMeasures,
     policy::{PolicyRecords, Signed},
     store::{
-        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, KnownTime,
-        Store, StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
+        AccessSessionStore, AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy,
+        DeleteToken, KnownTime, Store, StoreError, StoreFuture, StoreStatus, StoredToken,
+        TokenBatch,
     },
     tenant::TenantKind,
     threeds::{
@@ -185,6 +186,21 @@ macro_rules! as_before {
             self.inner.$name($($argument),*)
         })*
     };
+}
+
+impl AccessSessionStore for Staged {
+    fn list_access_sessions<'a>(
+        &'a self,
+        mandate: &'a Mandate,
+        now: Timestamp,
+        sessions_max: usize,
+    ) -> StoreFuture<'a, Vec<Signed<AccessSessionRecord>>> {
+        self.inner.list_access_sessions(mandate, now, sessions_max)
+    }
+
+    as_before! {
+        revoke_access_session(mandate: Mandate, id: AccessSessionId, written: Beside) -> Changed;
+    }
 }
 
 impl Store for Staged {

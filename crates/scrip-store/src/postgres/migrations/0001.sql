@@ -117,6 +117,7 @@ CREATE TABLE access_sessions (
     created_at    BIGINT NOT NULL,
     expires_at    BIGINT NOT NULL,
     authorized_by UUID,
+    authorized_key UUID,
     authorized_at BIGINT,
     access        TEXT,
     mac           BYTEA NOT NULL,

@@ -99,6 +99,7 @@ CREATE TABLE access_sessions (
     created_at    INTEGER NOT NULL,
     expires_at    INTEGER NOT NULL,
     authorized_by BLOB,
+    authorized_key BLOB,
     authorized_at INTEGER,
     access        TEXT,
     mac           BLOB NOT NULL
