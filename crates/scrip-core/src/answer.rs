@@ -287,6 +287,30 @@ pub(crate) fn seal_plain_answer(
     Ok(AnswerRecord { digest, created_at: now, head, parts: Vec::new() })
 }
 
+/// The answer to a request about something that has the containers of a token. A replay needs the
+/// permission in these containers.
+pub(crate) fn seal_permitted_answer(
+    permit: &Permit,
+    digest: [u8; 32],
+    rendered: Rendered,
+    now: Timestamp,
+) -> Result<AnswerRecord, Error> {
+    let Rendered { status, body, .. } = rendered;
+    let token = HeadToken {
+        span: None,
+        containers: permit.containers().text(),
+        id: permit.id().map(|it| it.as_str().to_owned()),
+        also: Vec::new(),
+        also_id: None,
+    };
+    let permission = Some(permit.permission().as_str().to_owned());
+    let head = Head { status, permission, tokens: vec![token], body };
+    let place = head_place(permit.caller(), &digest, now);
+    let head = Secret::new(json_bytes(&head)?);
+    let head = permit.tenant().keys.seal(Purpose::Answer, &place, &head);
+    Ok(AnswerRecord { digest, created_at: now, head, parts: Vec::new() })
+}
+
 /// Opens a remembered answer for a caller that must still hold the permission, and shows the data
 /// of each token at the weaker of the transforms then and now. A token that the caller may not see
 /// any more is cut to its outline; when that is so of all, there is nothing to answer with.

@@ -134,7 +134,7 @@ impl Permission {
         };
         let of_tokens = [TokenCreate, TokenRead, TokenUpdate, TokenDelete, TokenSearch, TokenUse];
         let of_intents = [TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
-        of_tokens.contains(&self) || of_intents.contains(&self)
+        of_tokens.contains(&self) || of_intents.contains(&self) || self.is_of_threeds()
     }
 
     /// Whether its transform decides how much of a token's data an answer shows.
@@ -142,7 +142,14 @@ impl Permission {
     pub fn shows_data(self) -> bool {
         use Permission::{TokenIntentCreate, TokenIntentDelete, TokenIntentRead};
         let of_intents = [TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
-        self.is_of_containers() && !of_intents.contains(&self)
+        self.is_of_containers() && !of_intents.contains(&self) && !self.is_of_threeds()
+    }
+
+    /// Whether it is about 3-D Secure. Such a permission is decided in the containers of the card.
+    #[must_use]
+    pub fn is_of_threeds(self) -> bool {
+        use Permission::{SessionAuthenticate, SessionCreate, SessionRead};
+        [SessionCreate, SessionRead, SessionAuthenticate].contains(&self)
     }
 
     /// The transform of a permission that was granted without a rule.

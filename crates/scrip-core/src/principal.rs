@@ -193,11 +193,19 @@ fn grants(access: AccessPolicy) -> Vec<Grant> {
         permissions: rule.permissions,
         is_plain: false,
     };
-    let plain = access.permissions.iter().map(|it| Grant {
-        reach: Reach::Container(Container::root()),
-        transform: it.implied_transform(),
-        permissions: Permissions::of(&[it]),
+    let plain = |permission: Permission, reach: Reach| Grant {
+        reach,
+        transform: permission.implied_transform(),
+        permissions: Permissions::of(&[permission]),
         is_plain: true,
-    });
-    rules.into_iter().map(grant).chain(plain).collect()
+    };
+    // A plain permission for 3-D Secure covers no more containers than the access rules do.
+    let of_threeds = access.permissions.iter().filter(|it| it.is_of_threeds() && !rules.is_empty());
+    let of_threeds = of_threeds
+        .flat_map(|permission| rules.iter().map(move |rule| plain(permission, rule.reach.clone())));
+    let of_threeds: Vec<_> = of_threeds.collect();
+    let everywhere = access.permissions.iter().filter(|it| !it.is_of_threeds() || rules.is_empty());
+    let everywhere = everywhere.map(|it| plain(it, Reach::Container(Container::root())));
+    let everywhere: Vec<_> = everywhere.collect();
+    rules.into_iter().map(grant).chain(of_threeds).chain(everywhere).collect()
 }

@@ -23,11 +23,11 @@ pub use lookup::Rail;
 pub use record::{ChallengeMode, SessionBody, SessionRecord, SessionWrite};
 pub use view::{AuthenticationView, SessionView};
 
-pub(crate) use card::find_card;
+pub(crate) use card::{FoundCard, find_card};
 pub(crate) use event::{Cause, events};
 pub(crate) use held::{
-    Held, TRIES_MAX, Writing, check_access, find_held, find_notified, moment, not_possible,
-    overtaken,
+    Held, OpenedSession, TRIES_MAX, Writing, check_access, find_held, find_notified, moment,
+    not_possible, overtaken,
 };
 pub(crate) use lookup::find_rails;
 pub(crate) use notify::notify;

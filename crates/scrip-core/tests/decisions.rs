@@ -17,7 +17,7 @@ use scrip_core::{
     id::{ApiKeyId, ApplicationId, TenantId, TokenId},
     permission::{
         ApplicationKind::Private,
-        Permission::{self, TokenCreate, TokenRead, TokenUpdate, TokenUse},
+        Permission::{self, SessionCreate, TokenCreate, TokenRead, TokenUpdate, TokenUse},
         Transform::{self, Mask, Redact, Reveal},
     },
     policy::{PolicyRecords, Stamp},
@@ -77,6 +77,11 @@ fn decide(held: &Held, permission: Permission, at: Path, id: Option<&str>) -> Op
         return Some(rule.transform);
     }
     let implied = if permission == TokenUse { Reveal } else { Mask };
+    // Of 3-D Secure: only the containers of the rules, unless there are none.
+    if permission == SessionCreate && !held.rules.is_empty() {
+        let reached = held.rules.iter().any(|it| reaches(&it.matches, at, id));
+        return (held.permissions.contains(&permission) && reached).then_some(implied);
+    }
     held.permissions.contains(&permission).then_some(implied)
 }
 
@@ -127,7 +132,7 @@ const PATHS: &[Path] = &[
 ];
 const IDS: &[&str] = &["card-1", "card-12", "bank-1"];
 const ID_VALUES: &[&str] = &["card-1", "card-", "bank-1", "c"];
-const PERMISSIONS: &[Permission] = &[TokenRead, TokenCreate, TokenUpdate, TokenUse];
+const PERMISSIONS: &[Permission] = &[TokenRead, TokenCreate, TokenUpdate, TokenUse, SessionCreate];
 const TRANSFORMS: &[Transform] = &[Redact, Mask, Reveal];
 
 /// Small and repeatable (xorshift64*).

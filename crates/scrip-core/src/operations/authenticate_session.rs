@@ -16,16 +16,16 @@ use zeroize::Zeroizing;
 
 use crate::{
     Vault,
-    answer::{AnswerRecord, Remember, seal_plain_answer},
+    answer::{AnswerRecord, Remember, seal_permitted_answer},
     audit::{AuditRecord, Operation},
-    caller::{Caller, Needs},
+    caller::{Caller, Permit},
     error::{Error, FieldError},
     id::SessionId,
     permission::Permission,
     store::Changed,
     threeds::{
-        AuthenticationView, Cause, FailureReason, Held, Link, Rail, ServiceFailure, TRIES_MAX,
-        Unanswered, Writing, find_card, find_held, not_possible, overtaken,
+        AuthenticationView, Cause, FailureReason, FoundCard, Held, Link, OpenedSession, Rail,
+        ServiceFailure, TRIES_MAX, Unanswered, Writing, find_held, not_possible, overtaken,
     },
     time::Timestamp,
 };
@@ -50,8 +50,8 @@ pub async fn authenticate_session(
     remember: Option<Remember<AuthenticationView>>,
 ) -> Result<AuthenticationView, Error> {
     for _ in 0..TRIES_MAX {
-        let held = find_held(vault, caller, NEEDED, id).await?;
-        let prepared = prepare(vault, caller, &held, &new).await?;
+        let OpenedSession { held, card, permit } = find_held(vault, caller, NEEDED, id).await?;
+        let prepared = prepare(vault, caller, (&held, card), &new)?;
         let Prepared { mut next, effects, rail, message } = prepared;
         let used = Some(next.body.card()?);
         let writing = Writing { used, ..writing(vault, caller, "asked", None) };
@@ -60,7 +60,7 @@ pub async fn authenticate_session(
         }
         let kind = caller.tenant().kind;
         let answered = vault.directory_servers.ask(kind, rail.scheme, message).await;
-        return conclude(vault, caller, next, answered, remember).await;
+        return conclude(vault, &permit, next, answered, remember).await;
     }
     Err(overtaken())
 }
@@ -73,10 +73,10 @@ struct Prepared {
     message: Zeroizing<Vec<u8>>,
 }
 
-async fn prepare(
+fn prepare(
     vault: &Vault,
     caller: &Caller,
-    held: &Held,
+    (held, card): (&Held, Option<FoundCard>),
     new: &NewAuthentication,
 ) -> Result<Prepared, Error> {
     let id = held.record.id;
@@ -88,8 +88,7 @@ async fn prepare(
     let link = vault.directory_servers.link(kind, rail.scheme);
     let link =
         link.ok_or_else(|| failed(ServiceFailure::new(FailureReason::NotConnected, Some(id))))?;
-    let reference = held.body.card()?;
-    let card = find_card(vault, caller, NEEDED, &reference).await?.ok_or(Error::NotFound)?;
+    let card = card.ok_or(Error::NotFound)?;
     let number = card.number.ok_or(Error::NotFound)?;
     let card = Card { number, expiry: card.expiry };
 
@@ -182,7 +181,7 @@ fn writing<'a>(
 /// row that is not as we left it is gone.
 async fn conclude(
     vault: &Vault,
-    caller: &Caller,
+    permit: &Permit,
     held: Held,
     answered: Result<Vec<u8>, Unanswered>,
     remember: Option<Remember<AuthenticationView>>,
@@ -196,11 +195,10 @@ async fn conclude(
     let view = view.transpose()?;
     let outcome = view.as_ref().map_or("failed", |it| it.authentication.status.name());
     let seal = |(remember, view): (&Remember<AuthenticationView>, &AuthenticationView)| {
-        let needs = Needs::Permission(NEEDED);
-        seal_plain_answer(caller, remember.claim.digest, (remember.render)(view), needs, now)
+        seal_permitted_answer(permit, remember.claim.digest, (remember.render)(view), now)
     };
     let answer = remember.as_ref().zip(view.as_ref()).map(seal).transpose()?;
-    let writing = writing(vault, caller, outcome, answer);
+    let writing = writing(vault, permit.caller(), outcome, answer);
     if next.write(vault, &effects, writing).await? == Changed::Stale {
         return Err(Error::NotFound);
     }

@@ -14,9 +14,9 @@ use serde_json::{Map, Value};
 
 use crate::{
     Vault,
-    answer::{Remember, seal_plain_answer},
+    answer::{Remember, seal_permitted_answer},
     audit::{AuditRecord, Operation},
-    caller::{Caller, Needs},
+    caller::Caller,
     error::{Error, FieldError},
     id::{SessionId, random_uuid},
     permission::Permission,
@@ -28,6 +28,8 @@ use crate::{
 
 /// Where the card has no end of its own.
 const SESSION_RETENTION: Duration = Duration::from_secs(60 * 60);
+/// A session that nobody authenticates ends by then, however long its card lives.
+const SESSION_RETENTION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A create request after parsing.
 #[derive(Debug)]
@@ -59,6 +61,7 @@ pub async fn create_session(
 
     let id = SessionId(random_uuid(vault.chance));
     let expires_at = card.expires_at.unwrap_or_else(|| now.after(SESSION_RETENTION));
+    let expires_at = expires_at.min(now.after(SESSION_RETENTION_MAX));
     let trans_id = TransId::parse(&id.to_string()).map_err(|_| Error::Internal("id".into()))?;
     let channel = DeviceChannel::of(new.kind, new.device);
     let has_method = rails.first().is_some_and(|it| it.method_url.is_some());
@@ -70,7 +73,7 @@ pub async fn create_session(
         challenge_mode: new.challenge_mode,
         metadata: new.metadata,
         secret: secret(vault.chance),
-        ..SessionBody::new(state, &new.card, rails)
+        ..SessionBody::new(state, &new.card, card.permit.containers(), rails)
     };
     let record = SessionRecord {
         tenant: tenant.id,
@@ -83,10 +86,9 @@ pub async fn create_session(
     };
     let mut held = Held { record, body };
     let view = SessionView::of(vault, &held)?;
-    let answer = remember.as_ref().map(|it| {
-        let needs = Needs::Permission(NEEDED);
-        seal_plain_answer(caller, it.claim.digest, (it.render)(&view), needs, now)
-    });
+    let answer = remember
+        .as_ref()
+        .map(|it| seal_permitted_answer(&card.permit, it.claim.digest, (it.render)(&view), now));
     let effects = [Effect::Emit { event: EventType::Created, status: None }];
     let writing = Writing {
         tenant,

@@ -10,7 +10,10 @@ use crate::{
     id::SessionId,
     permission::Permission,
     store::Changed,
-    threeds::{AuthenticationView, Cause, TRIES_MAX, Writing, find_held, not_possible, overtaken},
+    threeds::{
+        AuthenticationView, Cause, OpenedSession, TRIES_MAX, Writing, find_held, not_possible,
+        overtaken,
+    },
 };
 
 /// # Errors
@@ -21,7 +24,8 @@ pub async fn get_challenge_result(
     id: SessionId,
 ) -> Result<AuthenticationView, Error> {
     for _ in 0..TRIES_MAX {
-        let held = find_held(vault, caller, Permission::SessionAuthenticate, id).await?;
+        let needed = Permission::SessionAuthenticate;
+        let OpenedSession { held, .. } = find_held(vault, caller, needed, id).await?;
         let now = vault.clock.now();
         let (mut next, effects) =
             held.after(&Event::ResultAsked, now).map_err(|it| not_possible(&it))?;

@@ -7,7 +7,7 @@ use crate::{
     error::Error,
     id::SessionId,
     permission::Permission,
-    threeds::{SessionView, find_held},
+    threeds::{OpenedSession, SessionView, find_held},
 };
 
 /// # Errors
@@ -17,7 +17,7 @@ pub async fn get_session(
     caller: &Caller,
     id: SessionId,
 ) -> Result<SessionView, Error> {
-    let held = find_held(vault, caller, Permission::SessionRead, id).await?;
+    let OpenedSession { held, .. } = find_held(vault, caller, Permission::SessionRead, id).await?;
     let view = SessionView::of(vault, &held)?;
     let recorded = Seen::new(id.to_string(), "read");
     vault.record_seen(caller, Operation::GetSession, vec![recorded]).await?;

@@ -35,9 +35,12 @@ pub async fn notify_challenge(
     let wrong = || FieldError::new("cres", "is not about a challenge of this session");
     let response = read_cres(response).map_err(|_| wrong())?;
     let is_completed = response.completed == YesNo::Yes;
-    let is_successful = is_completed && response.status == Some(Status::Successful);
     let event = Event::ChallengeNotification { response: Box::new(response) };
     let told = notify(vault, directory, (Operation::NotifyChallenge, origin), (id, &event)).await?;
     let (held, _) = told.map_err(|_| wrong())?;
+    // A browser can send any message, so only the result of the directory server counts.
+    let result = held.body.state.challenge_result().ok().map(|it| it.status);
+    let has_passed = matches!(result, Some(Status::Successful | Status::Attempted));
+    let is_successful = is_completed && has_passed;
     Ok(ChallengeNotified { is_completed, is_successful, mode: held.body.challenge_mode })
 }

@@ -4,14 +4,16 @@ use scrip_threeds::{code::Device, request::DeviceInfo, session::Event};
 
 use crate::{
     Vault,
-    answer::{Remember, seal_plain_answer},
+    answer::{Remember, seal_permitted_answer},
     audit::{AuditRecord, Operation},
-    caller::{Caller, Needs},
+    caller::Caller,
     error::{Error, FieldError, Refusal},
     id::SessionId,
     permission::Permission,
     store::Changed,
-    threeds::{Cause, SessionView, TRIES_MAX, Writing, find_held, not_possible, overtaken},
+    threeds::{
+        Cause, OpenedSession, SessionView, TRIES_MAX, Writing, find_held, not_possible, overtaken,
+    },
 };
 
 const NEEDED: Permission = Permission::SessionCreate;
@@ -26,7 +28,7 @@ pub async fn update_session(
     remember: Option<Remember<SessionView>>,
 ) -> Result<SessionView, Error> {
     for _ in 0..TRIES_MAX {
-        let held = find_held(vault, caller, NEEDED, id).await?;
+        let OpenedSession { held, permit, .. } = find_held(vault, caller, NEEDED, id).await?;
         if held.record.created_by != caller.application() {
             return Err(Error::Forbidden(Refusal::NotCreator));
         }
@@ -40,10 +42,9 @@ pub async fn update_session(
         next.body.device_info = device_info.clone();
         next.body.modify(caller.application(), now);
         let view = SessionView::of(vault, &next)?;
-        let answer = remember.as_ref().map(|it| {
-            let needs = Needs::Permission(NEEDED);
-            seal_plain_answer(caller, it.claim.digest, (it.render)(&view), needs, now)
-        });
+        let answer = remember
+            .as_ref()
+            .map(|it| seal_permitted_answer(&permit, it.claim.digest, (it.render)(&view), now));
         let writing = Writing {
             tenant: caller.tenant(),
             cause: Cause::Caller(caller),

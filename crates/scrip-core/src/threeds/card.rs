@@ -7,13 +7,15 @@ use crate::{
     Vault,
     audit::Operation,
     body::Body,
-    caller::Caller,
+    caller::{Caller, Permit},
+    container::Containers,
     error::Error,
     id::{TokenId, TokenIntentId},
     permission::Permission,
     plain::Plain,
+    store::StoredToken,
     time::Timestamp,
-    token_intent::IntentBody,
+    token_intent::{IntentBody, StoredTokenIntent, TokenIntentRecord},
     token_type::TokenType,
 };
 
@@ -34,6 +36,13 @@ impl CardReference {
         }
     }
 
+    pub(crate) fn token(&self) -> Option<&TokenId> {
+        match self {
+            Self::Token(id) => Some(id),
+            Self::TokenIntent(_) => None,
+        }
+    }
+
     /// How its use is recorded, and of what.
     #[must_use]
     pub fn recorded(&self) -> (Operation, String) {
@@ -44,7 +53,7 @@ impl CardReference {
     }
 }
 
-/// A live card of the tenant.
+/// A live card of the tenant that the caller may use.
 #[derive(Debug)]
 pub(crate) struct FoundCard {
     /// Nothing when no scheme can have such a number.
@@ -52,9 +61,13 @@ pub(crate) struct FoundCard {
     /// As YYMM.
     pub(crate) expiry: Option<String>,
     pub(crate) expires_at: Option<Timestamp>,
+    pub(crate) permit: Permit,
 }
 
 /// Nothing when there is no such card.
+///
+/// # Errors
+/// The caller has no right in the containers of the card.
 pub(crate) async fn find_card(
     vault: &Vault,
     caller: &Caller,
@@ -62,26 +75,34 @@ pub(crate) async fn find_card(
     card: &CardReference,
 ) -> Result<Option<FoundCard>, Error> {
     let (inquiry, now) = (caller.inquire(permission)?, vault.clock.latest());
-    let found = match card {
+    let (permit, data, expires_at) = match card {
         CardReference::Token(id) => {
             let found = vault.store.find_token(inquiry, id, now).await?;
-            let found = found.filter(|it| it.record.token_type == TokenType::Card);
-            let Some(stored) = found else { return Ok(None) };
-            let body = Body::open(caller.tenant(), &stored.record)?;
-            (body.data, stored.record.expires_at)
+            let Some(StoredToken { record, .. }) = found else { return Ok(None) };
+            let permit = caller.permit(permission, &record)?;
+            if record.token_type != TokenType::Card {
+                return Ok(None);
+            }
+            (permit, Body::open(caller.tenant(), &record)?.data, record.expires_at)
         }
         CardReference::TokenIntent(id) => {
             let found = vault.store.find_token_intent(inquiry, *id, now).await?;
-            let found = found.filter(|it| it.record.token_type == TokenType::Card);
-            let Some(stored) = found else { return Ok(None) };
-            let body = IntentBody::open(caller.tenant(), &stored.record)?;
-            (body.data, Some(stored.record.expires_at))
+            let Some(StoredTokenIntent { record, .. }) = found else { return Ok(None) };
+            let permit = caller.permit(permission, &intent_containers(&record))?;
+            if record.token_type != TokenType::Card {
+                return Ok(None);
+            }
+            (permit, IntentBody::open(caller.tenant(), &record)?.data, Some(record.expires_at))
         }
     };
-    let (data, expires_at) = found;
     let number = data.expose().get("number").and_then(Value::as_str);
     let number = number.and_then(|it| CardNumber::parse(it).ok());
-    Ok(Some(FoundCard { number, expiry: expiry(&data), expires_at }))
+    Ok(Some(FoundCard { number, expiry: expiry(&data), expires_at, permit }))
+}
+
+/// Where a use of the intent is decided.
+fn intent_containers(record: &TokenIntentRecord) -> Containers {
+    Containers::from(record.token_type.default_container())
 }
 
 fn expiry(data: &Plain) -> Option<String> {

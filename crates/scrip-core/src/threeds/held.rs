@@ -5,16 +5,20 @@ use scrip_threeds::session::{Effect, Event, Moment, Phase, Refusal, Session};
 
 use crate::{
     Vault,
+    access::Subject,
     answer::AnswerRecord,
     audit::AuditRecord,
-    caller::Caller,
+    caller::{Caller, Permit},
     directory::Directory,
     error::{self, Error, FieldError},
     id::SessionId,
     permission::Permission,
     store::Changed,
     tenant::Tenant,
-    threeds::{CardReference, Cause, SessionBody, SessionRecord, SessionWrite, events},
+    threeds::{
+        CardReference, Cause, FoundCard, SessionBody, SessionRecord, SessionWrite, events,
+        find_card,
+    },
     time::Timestamp,
 };
 use std::sync::Arc;
@@ -41,17 +45,40 @@ pub(crate) fn check_access(tenant: &Tenant) -> Result<(), Error> {
     Err(Error::Forbidden(error::Refusal::NoThreeds))
 }
 
+/// A session that the caller may use, and its card.
+#[derive(Debug)]
+pub(crate) struct OpenedSession {
+    pub(crate) held: Held,
+    /// Nothing when the card is gone.
+    pub(crate) card: Option<FoundCard>,
+    /// In the containers of the card; when the card is gone, in those that it had.
+    pub(crate) permit: Permit,
+}
+
 /// A session of the caller's tenant that has not expired.
+///
+/// # Errors
+/// There is no such session, or the caller has no right in the containers of its card.
 pub(crate) async fn find_held(
     vault: &Vault,
     caller: &Caller,
     permission: Permission,
     id: SessionId,
-) -> Result<Held, Error> {
+) -> Result<OpenedSession, Error> {
     check_access(caller.tenant())?;
     let inquiry = caller.inquire(permission)?;
     let found = vault.store.find_session(inquiry, id, vault.clock.latest()).await?;
-    Held::open(caller.tenant(), found.ok_or(Error::NotFound)?, vault.clock.latest())
+    let held = Held::open(caller.tenant(), found.ok_or(Error::NotFound)?, vault.clock.latest())?;
+    let reference = held.body.card()?;
+    let card = find_card(vault, caller, permission, &reference).await?;
+    let permit = match &card {
+        Some(card) => card.permit.again()?,
+        None => {
+            let (containers, id) = (held.body.containers()?, reference.token());
+            caller.permit(permission, Subject { containers: &containers, id })?
+        }
+    };
+    Ok(OpenedSession { held, card, permit })
 }
 
 /// A session that somebody without a key speaks of: whose it is, only its row says, and opening it

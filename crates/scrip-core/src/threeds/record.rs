@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use crate::{
     answer::AnswerRecord,
     audit::AuditRecord,
+    container::Containers,
     error::Error,
     id::{ApplicationId, SessionId, TenantId, TokenId, TokenIntentId},
     tenant::Tenant,
@@ -63,6 +64,9 @@ pub struct SessionBody {
     pub state: Session,
     pub(crate) token: Option<String>,
     pub(crate) token_intent: Option<String>,
+    /// Of the card, when the session was created. They decide who reads the session once the card is
+    /// gone.
+    pub(crate) containers: String,
     /// The first is the card's own brand.
     pub rails: Vec<Rail>,
     pub device: Device,
@@ -77,7 +81,12 @@ pub struct SessionBody {
 }
 
 impl SessionBody {
-    pub(crate) fn new(state: Session, card: &CardReference, rails: Vec<Rail>) -> Self {
+    pub(crate) fn new(
+        state: Session,
+        card: &CardReference,
+        containers: &Containers,
+        rails: Vec<Rail>,
+    ) -> Self {
         let (token, token_intent) = match card {
             CardReference::Token(id) => (Some(id.as_str().to_owned()), None),
             CardReference::TokenIntent(id) => (None, Some(id.to_string())),
@@ -86,6 +95,7 @@ impl SessionBody {
             state,
             token,
             token_intent,
+            containers: containers.text(),
             rails,
             device: Device::Browser,
             device_info: DeviceInfo::default(),
@@ -105,6 +115,10 @@ impl SessionBody {
         let intent = self.token_intent.as_deref().and_then(TokenIntentId::parse);
         let token = token.map(CardReference::Token);
         token.or(intent.map(CardReference::TokenIntent)).ok_or_else(not_ours)
+    }
+
+    pub(crate) fn containers(&self) -> Result<Containers, Error> {
+        Containers::parse(self.containers.split(',')).map_err(|_| not_ours())
     }
 
     #[must_use]

@@ -64,6 +64,7 @@ mod redis;
 mod replays;
 mod search_tokens;
 mod server;
+mod session_containers;
 mod session_rights;
 mod session_rules;
 mod silence;

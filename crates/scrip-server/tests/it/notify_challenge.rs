@@ -24,16 +24,32 @@ fn encoded(message: &Value) -> String {
     encode(message.to_string().as_bytes())
 }
 
+fn notified(session: &str, status: &str) -> Value {
+    let cres = encoded(&response(session, status));
+    let reply = SHARED.form(&path(session), &[("cres", &cres), ("threeDSSessionData", "x")]);
+    posted(script(&reply))
+}
+
+fn page(session: &str, word: &str) -> Value {
+    json!({"type": "challenge", "id": session, "isCompleted": true, "authenticationStatus": word})
+}
+
 #[test]
-fn the_page_tells_how_it_ended_and_decides_nothing() {
-    for (status, word) in [("Y", "successful"), ("N", "failed")] {
+fn challenge_page_shows_the_stored_result_and_not_the_message_of_the_browser() {
+    for (result, word) in [("Y", "successful"), ("A", "successful"), ("N", "failed")] {
+        for told in ["Y", "N"] {
+            let session = SHARED.challenged_session(&ACME);
+            SHARED.tell_result(&session, result);
+            assert_eq!(notified(&session, told), page(&session, word), "{result} {told}");
+        }
+    }
+}
+
+#[test]
+fn challenge_page_says_failed_while_there_is_no_result_and_decides_nothing() {
+    for status in ["Y", "N"] {
         let session = SHARED.challenged_session(&ACME);
-        let cres = encoded(&response(&session, status));
-        let reply = SHARED.form(&path(&session), &[("cres", &cres), ("threeDSSessionData", "x")]);
-        let expected = json!({
-            "type": "challenge", "id": session, "isCompleted": true, "authenticationStatus": word,
-        });
-        assert_eq!(posted(script(&reply)), expected);
+        assert_eq!(notified(&session, status), page(&session, "failed"));
         SHARED.challenge_result(&ACME.private, &session).is(404);
         SHARED.tell_result(&session, "N");
         let result = SHARED.challenge_result(&ACME.private, &session).is(200);
@@ -52,7 +68,10 @@ fn an_error_ends_the_waiting() {
     assert_eq!(posted(script(&reply)), expected);
     let cres = encoded(&response(&session, "Y"));
     let reply = SHARED.form(&path(&session), &[("erro", "e30"), ("cres", &cres)]);
-    assert_eq!(posted(script(&reply))["authenticationStatus"], "successful");
+    assert_eq!(posted(script(&reply)), page(&session, "failed"));
+    SHARED.tell_result(&session, "Y");
+    let reply = SHARED.form(&path(&session), &[("erro", "e30"), ("cres", &cres)]);
+    assert_eq!(posted(script(&reply)), page(&session, "successful"));
 }
 
 #[test]
