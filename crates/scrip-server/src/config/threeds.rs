@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use hyper::Uri;
+use rustls::pki_types::ServerName;
 use scrip_core::{
     tenant::TenantKind,
     threeds::{Link, Terms},
@@ -20,7 +21,7 @@ use crate::{
     threeds::{
         Plan, SchemePlan, SecuredPlan, Timing,
         address::{LoopbackUrl, SecureUrl},
-        results::ResultsPlan,
+        results::{ResultsPlan, TrustedScheme},
         slug, world,
     },
 };
@@ -130,6 +131,22 @@ pub(crate) struct SchemeSettings {
     reference_number: Text<1, 32>,
     operator_id: Option<Text<1, 32>>,
     results_url: Option<BaseUrl>,
+    results_subject: Option<SubjectName>,
+}
+
+/// A DNS name in a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SubjectName(ServerName<'static>);
+
+impl Value for SubjectName {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        match ServerName::try_from(text.to_owned()) {
+            Ok(name @ ServerName::DnsName(_)) => Ok(Self(name)),
+            Ok(_) | Err(_) => Err("must be a DNS name such as ds.scheme.example".to_owned()),
+        }
+    }
 }
 
 /// A setting of such a section, for the example and for complaints.
@@ -166,6 +183,13 @@ pub(crate) const OF_SCHEME: &[OfScheme] = &[
         about: &[
             "Where the scheme reaches threeds.results_listen; for test tenants,",
             "threeds.public_url unless it is said.",
+        ],
+    },
+    OfScheme {
+        name: "results_subject",
+        about: &[
+            "A DNS name that the certificate must have with which the scheme sends results, for",
+            "production only; when left out, any certificate under the roots is accepted.",
         ],
     },
 ];
@@ -222,6 +246,7 @@ fn read_section(
     let reference_number = parse(said("reference_number"), broken);
     let operator_id = parse(said("operator_id"), broken);
     let results_url = parse(said("results_url"), broken);
+    let results_subject = parse(said("results_subject"), broken);
     Some(SchemeSettings {
         kind,
         scheme,
@@ -232,6 +257,7 @@ fn read_section(
         reference_number: reference_number?,
         operator_id: operator_id?,
         results_url: results_url?,
+        results_subject: results_subject?,
         section,
     })
 }
@@ -274,6 +300,11 @@ pub(super) fn contradictions(settings: &Settings) -> Vec<String> {
         found.push("threeds.public_url: must begin with https:// for production".to_owned());
     }
     found.extend(too_slow(settings));
+    for it in schemes.iter().filter(|it| it.kind == TenantKind::Test) {
+        if it.results_subject.is_some() {
+            found.push(format!("{}.results_subject: is for production only", it.section));
+        }
+    }
     for it in production {
         let section = &it.section;
         match &it.results_url {
@@ -358,14 +389,22 @@ impl Settings {
         Some(ResultsPlan {
             certificate: threeds.results_certificate.clone()?,
             key: threeds.results_key.clone()?,
-            schemes: production
-                .map(|it| (it.scheme, it.section.clone(), it.roots.clone()))
-                .collect(),
+            schemes: production.map(SchemeSettings::trusted).collect(),
         })
     }
 }
 
 impl SchemeSettings {
+    /// Whose results are taken.
+    fn trusted(&self) -> TrustedScheme {
+        TrustedScheme {
+            scheme: self.scheme,
+            section: self.section.clone(),
+            roots: self.roots.clone(),
+            subject: self.results_subject.as_ref().map(|it| it.0.clone()),
+        }
+    }
+
     fn plan(&self, public_url: &str) -> SchemePlan {
         let results_url = self.results_url.as_ref().map(|it| it.0.clone());
         SchemePlan {

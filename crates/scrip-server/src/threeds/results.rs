@@ -32,7 +32,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use zeroize::Zeroizing;
 
-pub(crate) use crate::threeds::results::vouch::{Doorkeeper, ResultsPlan};
+pub(crate) use crate::threeds::results::vouch::{Doorkeeper, ResultsPlan, TrustedScheme};
 use crate::{
     app::App,
     clock::ticks,

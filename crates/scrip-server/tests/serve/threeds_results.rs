@@ -84,6 +84,28 @@ fn a_certificate_of_a_connected_scheme_opens_it_and_nothing_else_does() {
 }
 
 #[test]
+fn pinned_subject_name_decides_which_certificate_of_a_scheme_is_accepted() {
+    let connected = Connected::new();
+    let settings = connected.house.path("scrip.toml");
+    let pin = "[threeds.production.visa]\nresults_subject = \"ds.visa.example\"\n";
+    let text = fs::read_to_string(&settings).unwrap();
+    fs::write(&settings, text.replace("[threeds.production.visa]\n", pin)).unwrap();
+    let server = connected.house.serve();
+    connected.house.logged("the vault is open");
+    let (visa, mastercard) = (&connected.schemes[0].0, &connected.schemes[1].0);
+    let status = |authority: &crate::authority::Authority, name: &str| {
+        let client = connected.ours.client(Some(&authority.issue("sender", &[name])));
+        let garbage = request("POST", PATH, b"not JSON".to_vec());
+        post(&connected, &server, client, garbage).map(|it| it.status)
+    };
+    assert_eq!(status(visa, "ds.visa.example"), Some(200));
+    assert_eq!(status(visa, "merchant.example"), None);
+    // Another scheme has no name pinned.
+    assert_eq!(status(mastercard, "merchant.example"), Some(200));
+    connected.house.logged("nobody vouches for who came with a result");
+}
+
+#[test]
 fn there_is_one_path_and_a_message_has_its_bounds() {
     let connected = Connected::new();
     let server = connected.house.serve();

@@ -186,3 +186,21 @@ fn production_does_not_lead_to_the_simulator() {
     let text = text.replace("b.example:8443", "127.0.0.1:4243");
     refused(&text, "threeds.production.visa.urls: must not lead to threeds.simulator_url");
 }
+
+#[test]
+fn results_subject_is_a_dns_name_and_for_production_only() {
+    let with_subject = |value: &str| {
+        let to = format!("operator_id = \"operator\"\nresults_subject = \"{value}\"");
+        with("operator_id = \"operator\"", &to)
+    };
+    let settings = load(&with_subject("ds.visa.example"), &[]).unwrap();
+    let results = settings.results_plan().unwrap();
+    let subject = results.schemes.first().unwrap().subject.clone().unwrap();
+    assert_eq!(subject.to_str(), "ds.visa.example");
+    for wrong in ["not a name", "127.0.0.1", "https://ds.visa.example"] {
+        refused(&with_subject(wrong), "results_subject: must be a DNS name");
+    }
+    let test = "[threeds]\npublic_url = \"listen\"\n".to_owned() + VISA;
+    let test = test.replace(".production.", ".test.") + "results_subject = \"ds.example\"\n";
+    refused(&test, "threeds.test.visa.results_subject: is for production only");
+}

@@ -5,11 +5,11 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use anyhow::Context;
 use rustls::{
     DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme,
-    client::danger::HandshakeSignatureValid,
+    client::{danger::HandshakeSignatureValid, verify_server_name},
     crypto::aws_lc_rs,
-    pki_types::{CertificateDer, UnixTime},
+    pki_types::{CertificateDer, ServerName, UnixTime},
     server::{
-        WebPkiClientVerifier,
+        ParsedCertificate, WebPkiClientVerifier,
         danger::{ClientCertVerified, ClientCertVerifier},
     },
 };
@@ -26,8 +26,19 @@ use crate::{
 pub(crate) struct ResultsPlan {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
-    /// Each scheme with the section of its settings and its roots.
-    pub(crate) schemes: Vec<(Scheme, String, PathBuf)>,
+    pub(crate) schemes: Vec<TrustedScheme>,
+}
+
+/// Whose certificates a scheme's results come with.
+#[derive(Debug, Clone)]
+pub(crate) struct TrustedScheme {
+    pub(crate) scheme: Scheme,
+    /// Of the settings.
+    pub(crate) section: String,
+    pub(crate) roots: PathBuf,
+    /// The name that the certificate must have. Without one, any certificate under the roots opens
+    /// the listener.
+    pub(crate) subject: Option<ServerName<'static>>,
 }
 
 /// The certificate of the listener, and whose certificates open it.
@@ -42,7 +53,7 @@ impl Doorkeeper {
     /// A file is missing or damaged, or the key is not the certificate's.
     pub(crate) fn watched(plan: ResultsPlan) -> anyhow::Result<Watched<Self>> {
         let mut files = vec![plan.certificate.clone(), plan.key.clone()];
-        files.extend(plan.schemes.iter().map(|(_, _, roots)| roots.clone()));
+        files.extend(plan.schemes.iter().map(|it| it.roots.clone()));
         let read = move |_: &[PathBuf]| Ok(Arc::new(Self::read(&plan)?));
         Watched::load("threeds.results".to_owned(), files, Box::new(read))
     }
@@ -53,11 +64,12 @@ impl Doorkeeper {
             ("threeds.results_key", &plan.key),
         )?;
         let mut each = Vec::new();
-        for (scheme, section, roots) in &plan.schemes {
+        for TrustedScheme { scheme, section, roots, subject } in &plan.schemes {
             let roots = Arc::new(read_roots(section, roots)?);
             let provider = Arc::new(aws_lc_rs::default_provider());
             let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
-            each.push((*scheme, verifier.with_context(|| format!("{section}.roots"))?));
+            let verifier = verifier.with_context(|| format!("{section}.roots"))?;
+            each.push(Voucher { scheme: *scheme, verifier, subject: subject.clone() });
         }
         let vouchers = Arc::new(Vouchers::new(each)?);
         let verifier = Arc::<Vouchers>::clone(&vouchers);
@@ -77,29 +89,52 @@ impl Doorkeeper {
         let now = Duration::from_millis(u64::try_from(now.unix_ms).unwrap_or_default());
         let now = UnixTime::since_unix_epoch(now);
         let Some((end, between)) = shown.split_first() else { return Vec::new() };
-        let vouches = |it: &&(Scheme, Verifier)| it.1.verify_client_cert(end, between, now).is_ok();
-        self.vouchers.each.iter().filter(vouches).map(|(scheme, _)| *scheme).collect()
+        let vouches = |it: &&Voucher| it.verify(end, between, now).is_ok();
+        self.vouchers.each.iter().filter(vouches).map(|it| it.scheme).collect()
     }
 }
 
 type Verifier = Arc<dyn ClientCertVerifier>;
 
+/// The roots of one scheme, and the name that its certificate must have.
+#[derive(Debug)]
+struct Voucher {
+    scheme: Scheme,
+    verifier: Verifier,
+    subject: Option<ServerName<'static>>,
+}
+
+impl Voucher {
+    fn verify(
+        &self,
+        end: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verified = self.verifier.verify_client_cert(end, between, now)?;
+        if let Some(subject) = &self.subject {
+            verify_server_name(&ParsedCertificate::try_from(end)?, subject)?;
+        }
+        Ok(verified)
+    }
+}
+
 /// The roots of all schemes; each certificate is believed by those of one of them, never by a chain
 /// that is put together of several.
 #[derive(Debug)]
 struct Vouchers {
-    each: Vec<(Scheme, Verifier)>,
+    each: Vec<Voucher>,
     /// By whom signatures are checked, which is the same for all.
     first: Verifier,
     hints: Vec<DistinguishedName>,
 }
 
 impl Vouchers {
-    fn new(each: Vec<(Scheme, Verifier)>) -> anyhow::Result<Self> {
-        let first = each.first().map(|(_, it)| Arc::clone(it));
+    fn new(each: Vec<Voucher>) -> anyhow::Result<Self> {
+        let first = each.first().map(|it| Arc::clone(&it.verifier));
         let first =
             first.context("threeds.results_listen: no scheme of production is connected")?;
-        let hints = each.iter().flat_map(|(_, it)| it.root_hint_subjects().to_vec()).collect();
+        let hints = each.iter().flat_map(|it| it.verifier.root_hint_subjects().to_vec()).collect();
         Ok(Self { each, first, hints })
     }
 }
@@ -120,8 +155,8 @@ impl ClientCertVerifier for Vouchers {
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
         let mut refused = None;
-        for (_, verifier) in &self.each {
-            match verifier.verify_client_cert(end, between, now) {
+        for voucher in &self.each {
+            match voucher.verify(end, between, now) {
                 Ok(verified) => return Ok(verified),
                 Err(error) => refused = refused.or(Some(error)),
             }
@@ -172,14 +207,23 @@ mod tests {
     }
 
     fn issued(by: &Issuer) -> (rcgen::Certificate, KeyPair) {
+        issued_to(by, &["ds.example"])
+    }
+
+    fn issued_to(by: &Issuer, names: &[&str]) -> (rcgen::Certificate, KeyPair) {
         let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(["ds.example".to_owned()]).unwrap();
+        let names: Vec<_> = names.iter().map(|it| (*it).to_owned()).collect();
+        let mut params = CertificateParams::new(names).unwrap();
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);
         params.not_after = rcgen::date_time_ymd(2030, 1, 1);
         (params.signed_by(&key, by).unwrap(), key)
     }
 
     fn doorkeeper(folder: &Path, roots: &[(Scheme, &[&Issuer])]) -> Doorkeeper {
+        pinned(folder, roots, None)
+    }
+
+    fn pinned(folder: &Path, roots: &[(Scheme, &[&Issuer])], subject: Option<&str>) -> Doorkeeper {
         let write = |name: &str, text: String| {
             let file = folder.join(name);
             fs::write(&file, text).unwrap();
@@ -188,7 +232,9 @@ mod tests {
         let (certificate, key) = issued(&authority("ours"));
         let schemes = roots.iter().map(|(scheme, roots)| {
             let text = roots.iter().map(|it| it.pem()).collect();
-            (*scheme, "section".to_owned(), write(&format!("{scheme:?}.pem"), text))
+            let roots = write(&format!("{scheme:?}.pem"), text);
+            let subject = subject.map(|it| ServerName::try_from(it.to_owned()).unwrap());
+            TrustedScheme { scheme: *scheme, section: "section".to_owned(), roots, subject }
         });
         let plan = ResultsPlan {
             certificate: write("certificate.pem", certificate.pem()),
@@ -212,6 +258,23 @@ mod tests {
         assert_eq!(of(&shared), [Scheme::Visa, Scheme::Mastercard]);
         assert_eq!(of(&nobody), []);
         assert_eq!(doorkeeper.schemes(&[], NOW), []);
+    }
+
+    #[test]
+    fn pinned_subject_name_is_needed_besides_the_roots() {
+        let folder = tempfile::tempdir().unwrap();
+        let [visa, other] = ["visa", "mastercard"].map(authority);
+        let roots: [(Scheme, &[&Issuer]); 1] = [(Scheme::Visa, &[&visa])];
+        let pinned = pinned(folder.path(), &roots, Some("ds.visa.example"));
+        let of = |by: &Issuer, names: &[&str]| {
+            pinned.schemes(&[issued_to(by, names).0.der().clone()], NOW)
+        };
+        assert_eq!(of(&visa, &["ds.visa.example"]), [Scheme::Visa]);
+        assert_eq!(of(&visa, &["other.example", "ds.visa.example"]), [Scheme::Visa]);
+        for names in [&["merchant.example"][..], &["visa.example"], &["x.ds.visa.example"], &[]] {
+            assert_eq!(of(&visa, names), [], "{names:?}");
+        }
+        assert_eq!(of(&other, &["ds.visa.example"]), []);
     }
 
     #[test]
