@@ -19,7 +19,7 @@ use crate::{
     config::Environment,
     data::explain,
     operator::{
-        Operator, Where, mandate,
+        Operator, Where,
         said::{Said, table},
     },
 };
@@ -80,7 +80,7 @@ async fn list(operator: &Operator, tenant: Option<&str>) -> anyhow::Result<Said>
     let mut found: Vec<Found<'_>> = Vec::new();
     let mut is_cut = false;
     for tenant in tenants {
-        let sessions = list_access_sessions(&operator.vault, &mandate(tenant)).await;
+        let sessions = list_access_sessions(&operator.vault, &operator.mandate(tenant)).await;
         let sessions = sessions.map_err(explain)?;
         is_cut |= sessions.len() >= SESSIONS_MAX;
         found.extend(sessions.into_iter().map(|it| (tenant, it)));
@@ -141,7 +141,7 @@ async fn revoke(operator: &Operator, session: &str) -> anyhow::Result<Said> {
         None => vec![find(operator, &wanted).await?.with_context(missing)?],
     };
     for (tenant, id) in found {
-        match revoke_access_session(vault, mandate(tenant), id).await {
+        match revoke_access_session(vault, operator.mandate(tenant), id).await {
             Ok(()) => {
                 let text = format!("revoked access session {id}");
                 return Ok(Said::new(text, json!({ "id": id.to_string(), "revoked": true })));
@@ -160,7 +160,7 @@ async fn find<'a>(
 ) -> anyhow::Result<Option<(&'a Arc<Tenant>, AccessSessionId)>> {
     let mut found = Vec::new();
     for tenant in operator.directory.tenants() {
-        let sessions = list_access_sessions(&operator.vault, &mandate(tenant)).await;
+        let sessions = list_access_sessions(&operator.vault, &operator.mandate(tenant)).await;
         let ids = sessions.map_err(explain)?.into_iter().map(|it| it.id);
         found.extend(ids.filter(|it| it.to_string().starts_with(wanted)).map(|it| (tenant, it)));
     }
