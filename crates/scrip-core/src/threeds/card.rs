@@ -8,14 +8,13 @@ use crate::{
     audit::Operation,
     body::Body,
     caller::{Caller, Permit},
-    container::Containers,
     error::Error,
     id::{TokenId, TokenIntentId},
     permission::Permission,
     plain::Plain,
     store::StoredToken,
     time::Timestamp,
-    token_intent::{IntentBody, StoredTokenIntent, TokenIntentRecord},
+    token_intent::{IntentBody, StoredTokenIntent},
     token_type::TokenType,
 };
 
@@ -88,7 +87,7 @@ pub(crate) async fn find_card(
         CardReference::TokenIntent(id) => {
             let found = vault.store.find_token_intent(inquiry, *id, now).await?;
             let Some(StoredTokenIntent { record, .. }) = found else { return Ok(None) };
-            let permit = caller.permit(permission, &intent_containers(&record))?;
+            let permit = caller.permit(permission, &record.containers)?;
             if record.token_type != TokenType::Card {
                 return Ok(None);
             }
@@ -98,11 +97,6 @@ pub(crate) async fn find_card(
     let number = data.expose().get("number").and_then(Value::as_str);
     let number = number.and_then(|it| CardNumber::parse(it).ok());
     Ok(Some(FoundCard { number, expiry: expiry(&data), expires_at, permit }))
-}
-
-/// Where a use of the intent is decided.
-fn intent_containers(record: &TokenIntentRecord) -> Containers {
-    Containers::from(record.token_type.default_container())
 }
 
 fn expiry(data: &Plain) -> Option<String> {
