@@ -49,11 +49,13 @@ pub(crate) struct Environment {
 
 impl Environment {
     pub(crate) fn read() -> Self {
-        let sudo_user = std::env::var("SUDO_USER").ok();
-        let os_user = os_user(Uid::current(), sudo_user.as_deref());
-        let mut read = Self { os_user: Some(os_user.into()), ..Self::default() };
+        let (mut read, mut sudo_user) = (Self::default(), None);
         for (name, value) in std::env::vars_os() {
             let Ok(name) = name.into_string() else { continue };
+            if name == "SUDO_USER" {
+                sudo_user = value.into_string().ok();
+                continue;
+            }
             if !name.starts_with("SCRIP_") || value.is_empty() {
                 continue;
             }
@@ -65,6 +67,7 @@ impl Environment {
                 Err(_) => read.unreadable.push(name),
             }
         }
+        read.os_user = Some(os_user(Uid::current(), sudo_user.as_deref()).into());
         read
     }
 
