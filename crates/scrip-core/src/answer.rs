@@ -18,6 +18,7 @@ use crate::{
     id::TokenId,
     permission::{Permission, Transform},
     plain::Plain,
+    request_digest::AnswerKey,
     store::{Claim, StoredAnswer, StoredPart},
     tenant::DeduplicationBehavior,
     time::Timestamp,
@@ -150,6 +151,9 @@ struct Head {
     permission: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tokens: Vec<HeadToken>,
+    /// Digest of the request, where only an equal one is answered with this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    request: Option<[u8; 32]>,
     body: String,
 }
 
@@ -190,7 +194,7 @@ pub(crate) struct Answering<'a> {
     pub(crate) caller: &'a Caller,
     /// What the request needed.
     pub(crate) permission: Permission,
-    pub(crate) digest: [u8; 32],
+    pub(crate) digest: AnswerKey,
     pub(crate) now: Timestamp,
 }
 
@@ -229,17 +233,18 @@ impl Answering<'_> {
         }
         let Rendered { status, body, .. } = rendered;
         let permission = Some(self.permission.as_str().to_owned());
-        let head = json_bytes(&Head { status, permission, tokens, body })?;
-        let place = head_place(self.caller, &self.digest, self.now);
+        let AnswerKey { digest, request } = self.digest;
+        let head = json_bytes(&Head { status, permission, tokens, request, body })?;
+        let place = head_place(self.caller, &digest, self.now);
         let head = self.caller.tenant().keys.seal(Purpose::Answer, &place, &Secret::new(head));
-        Ok(AnswerRecord { digest: self.digest, created_at: self.now, head, parts })
+        Ok(AnswerRecord { digest, created_at: self.now, head, parts })
     }
 
     fn part(&self, at: usize, written: &Written, shown: &Shown) -> Result<Option<Sealed>, Error> {
         let Some(data) = &shown.data else { return Ok(None) };
         let masked = shown.masked.as_ref().map(Plain::expose);
         let data = DataRef { transform: shown.transform.as_str(), data: data.expose(), masked };
-        let place = part_place(self.caller, &self.digest, self.now, (at, &written.token.id));
+        let place = part_place(self.caller, &self.digest.digest, self.now, (at, &written.token.id));
         let secret = Secret::new(json_bytes(&data)?);
         Ok(Some(self.caller.tenant().keys.seal(Purpose::Answer, &place, &secret)))
     }
@@ -271,7 +276,7 @@ fn head_token(permit: &Permit, written: &Written, span: Option<Span>) -> HeadTok
 /// The answer to something that is not about a token, sealed under the claim of its request.
 pub(crate) fn seal_plain_answer(
     caller: &Caller,
-    digest: [u8; 32],
+    digest: AnswerKey,
     rendered: Rendered,
     needs: Needs,
     now: Timestamp,
@@ -281,7 +286,9 @@ pub(crate) fn seal_plain_answer(
         Needs::Key | Needs::Kind(_) => None,
     };
     let Rendered { status, body, .. } = rendered;
-    let head = Secret::new(json_bytes(&Head { status, permission, tokens: Vec::new(), body })?);
+    let AnswerKey { digest, request } = digest;
+    let head = Head { status, permission, tokens: Vec::new(), request, body };
+    let head = Secret::new(json_bytes(&head)?);
     let place = head_place(caller, &digest, now);
     let head = caller.tenant().keys.seal(Purpose::Answer, &place, &head);
     Ok(AnswerRecord { digest, created_at: now, head, parts: Vec::new() })
@@ -291,7 +298,7 @@ pub(crate) fn seal_plain_answer(
 /// permission in these containers.
 pub(crate) fn seal_permitted_answer(
     permit: &Permit,
-    digest: [u8; 32],
+    key: AnswerKey,
     rendered: Rendered,
     now: Timestamp,
 ) -> Result<AnswerRecord, Error> {
@@ -304,20 +311,34 @@ pub(crate) fn seal_permitted_answer(
         also_id: None,
     };
     let permission = Some(permit.permission().as_str().to_owned());
-    let head = Head { status, permission, tokens: vec![token], body };
+    let AnswerKey { digest, request } = key;
+    let head = Head { status, permission, tokens: vec![token], request, body };
     let place = head_place(permit.caller(), &digest, now);
     let head = Secret::new(json_bytes(&head)?);
     let head = permit.tenant().keys.seal(Purpose::Answer, &place, &head);
     Ok(AnswerRecord { digest, created_at: now, head, parts: Vec::new() })
 }
 
+/// The 422 of a public key or access session that uses an idempotency key for a second request.
+pub(crate) const OTHER_REQUEST: &str =
+    "this idempotency key was used with another request; use a new random key for each request";
+
 /// Opens a remembered answer for a caller that must still hold the permission, and shows the data
 /// of each token at the weaker of the transforms then and now. A token that the caller may not see
 /// any more is cut to its outline; when that is so of all, there is nothing to answer with.
-pub(crate) fn open_answer(caller: &Caller, answer: &StoredAnswer) -> Result<Replay, Error> {
+///
+/// Given a request digest, only the response to an equal request is opened.
+pub(crate) fn open_answer(
+    caller: &Caller,
+    answer: &StoredAnswer,
+    request: Option<[u8; 32]>,
+) -> Result<Replay, Error> {
     let place = head_place(caller, &answer.digest, answer.created_at);
     let keys = &caller.tenant().keys;
     let head: Head = from_json(&keys.open(Purpose::Answer, &place, &answer.head)?)?;
+    if request.is_some() && head.request != request {
+        return Err(Error::Unprocessable { reason: OTHER_REQUEST });
+    }
     let asked = head.permission.as_deref().map(permission).transpose()?;
     let parts: BTreeMap<_, _> = answer.parts.iter().map(|it| (it.at, it)).collect();
     let mut tokens = Vec::with_capacity(head.tokens.len());

@@ -44,6 +44,7 @@ pub mod policy;
 pub mod principal;
 pub mod quota;
 pub mod rate_limit;
+pub mod request_digest;
 pub mod reveal;
 pub mod store;
 pub mod tenant;

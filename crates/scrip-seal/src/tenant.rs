@@ -35,6 +35,8 @@ pub struct TenantKeys {
     metadata: DigestKey,
     expressions: DigestKey,
     idempotency: DigestKey,
+    request: DigestKey,
+    guesses: DigestKey,
     policy: DigestKey,
 }
 
@@ -104,6 +106,8 @@ impl TenantKeys {
             metadata: DigestKey::new(&lasting, "metadata-index"),
             expressions: DigestKey::new(&lasting, "expressions"),
             idempotency: DigestKey::new(&lasting, "idempotency-key"),
+            request: DigestKey::new(&lasting, "idempotent-request"),
+            guesses: DigestKey::new(&lasting, "guessing-budget"),
             policy: DigestKey::new(&lasting, "policy-mac"),
         })
     }
@@ -156,6 +160,19 @@ impl TenantKeys {
     #[must_use]
     pub fn idempotency(&self, asker: &[u8], idempotency_key: &[u8]) -> [u8; 32] {
         self.idempotency.digest(&[asker, idempotency_key])
+    }
+
+    /// Recognizes a request that is sent again with the same idempotency key.
+    #[must_use]
+    pub fn request_digest(&self, parts: &[&[u8]]) -> [u8; 32] {
+        self.request.digest(parts)
+    }
+
+    /// Names a counter of the guessing budget, or a number that it has counted. Card numbers can be
+    /// enumerated, so an unkeyed hash would reveal them.
+    #[must_use]
+    pub fn guess_digest(&self, parts: &[&[u8]]) -> IndexDigest {
+        IndexDigest::of(&self.guesses.digest(parts))
     }
 
     /// The mac of a policy row: `place` names the row and holds every column.

@@ -81,6 +81,14 @@ pub(crate) enum BodyKind {
 }
 
 impl BodyKind {
+    /// Whether a response is stored for a request with an idempotency key.
+    pub(crate) fn is_idempotent(self) -> bool {
+        match self {
+            Self::Unread | Self::Json | Self::MergePatch => true,
+            Self::None | Self::Question => false,
+        }
+    }
+
     /// The one that is read.
     pub(crate) fn content_type(self) -> Option<&'static str> {
         match self {

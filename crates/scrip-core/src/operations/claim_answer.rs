@@ -8,6 +8,7 @@ use crate::{
     audit::{EntityType, Operation, trail::Seen},
     caller::Caller,
     error::{Error, FieldError},
+    request_digest::SentRequest,
     store::{AskedAnswer, Claim, Claimed, IN_FLIGHT, StoredAnswer},
 };
 
@@ -32,6 +33,31 @@ pub async fn claim_answer(
     operation: Operation,
     idempotency_key: &[u8],
 ) -> Result<Turn, Error> {
+    claim(vault, caller, operation, idempotency_key, None).await
+}
+
+/// The same for a caller whose idempotency keys many clients share: a stored response is replayed
+/// only if the request equals the one it belongs to.
+///
+/// # Errors
+/// As [`claim_answer`]; or the stored response belongs to another request.
+pub async fn claim_compared_answer(
+    vault: &Vault,
+    caller: &Caller,
+    operation: Operation,
+    idempotency_key: &[u8],
+    request: SentRequest<'_>,
+) -> Result<Turn, Error> {
+    claim(vault, caller, operation, idempotency_key, Some(request)).await
+}
+
+async fn claim(
+    vault: &Vault,
+    caller: &Caller,
+    operation: Operation,
+    idempotency_key: &[u8],
+    request: Option<SentRequest<'_>>,
+) -> Result<Turn, Error> {
     if idempotency_key.is_empty() || idempotency_key.len() > IDEMPOTENCY_KEY_BYTES_MAX {
         return Err(FieldError::new("BT-IDEMPOTENCY-KEY", "must have 1 to 256 characters").into());
     }
@@ -44,9 +70,12 @@ pub async fn claim_answer(
     let since = now.before(ANSWER_RETENTION);
     let asked = AskedAnswer { tenant: tenant.id, digest, now: vault.clock.latest(), since };
     match vault.store.claim_answer(asked).await? {
-        Claimed::Claim(claim) => Ok(Turn::Proceed(claim)),
+        Claimed::Claim(claim) => {
+            let request = request.map(|it| it.digest(caller));
+            Ok(Turn::Proceed(claim.for_request(request)))
+        }
         Claimed::Answered(answer) => {
-            let replay = open_answer(caller, &answer)?;
+            let replay = open_answer(caller, &answer, request.map(|it| it.digest(caller)))?;
             let (operation, seen) = replayed(operation, &answer);
             vault.record_seen(caller, operation, seen).await?;
             Ok(Turn::Replay(replay))

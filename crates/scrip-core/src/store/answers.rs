@@ -7,6 +7,7 @@ use scrip_seal::Sealed;
 use crate::{
     container::Containers,
     id::{TenantId, TokenId},
+    request_digest::AnswerKey,
     time::Timestamp,
 };
 
@@ -50,7 +51,7 @@ pub struct StoredPart {
 
 /// Held while a request with an idempotency key is in flight.
 pub struct Claim {
-    pub digest: [u8; 32],
+    pub digest: AnswerKey,
     _held: Box<dyn Any + Send + Sync>,
 }
 
@@ -58,7 +59,13 @@ impl Claim {
     /// `held` is whatever ends the engine's claim when it is dropped.
     #[must_use]
     pub fn new(digest: [u8; 32], held: Box<dyn Any + Send + Sync>) -> Self {
-        Self { digest, _held: held }
+        Self { digest: AnswerKey { digest, request: None }, _held: held }
+    }
+
+    /// The same claim, for a response that is replayed only to an equal request.
+    #[must_use]
+    pub fn for_request(self, request: Option<[u8; 32]>) -> Self {
+        Self { digest: AnswerKey { request, ..self.digest }, ..self }
     }
 }
 

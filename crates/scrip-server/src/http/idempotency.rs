@@ -1,18 +1,20 @@
 //! The idempotency key: claim, replay, or 409.
 
 use axum::response::Response;
-use hyper::HeaderMap;
+use hyper::{HeaderMap, http::request::Parts};
 use scrip_core::{
     audit::Operation,
     caller::Caller,
     error::Error,
-    operations::claim_answer::{Turn, claim_answer},
+    operations::claim_answer::{Turn, claim_answer, claim_compared_answer},
+    plain::Plain,
+    request_digest::SentRequest,
     store::Claim,
 };
 
 use crate::{
     app::App,
-    http::{authenticate::single, problem::Problem},
+    http::{BodyKind, Route, authenticate::single, method_name, problem::Problem},
     metrics, wire,
 };
 
@@ -22,16 +24,48 @@ pub(crate) enum Next {
     Replay(Response),
 }
 
+/// A request whose stored response is replayed only to an equal one.
+pub(crate) struct Compared {
+    method: &'static str,
+    path: String,
+    body: Option<Plain>,
+}
+
+impl Compared {
+    /// `None` for a request without an idempotency key, and for a route that ignores it.
+    pub(crate) fn read(
+        route: &Route,
+        head: &Parts,
+        body: &[u8],
+    ) -> Result<Option<Self>, Problem> {
+        let body = match route.body {
+            _ if !head.headers.contains_key(HEADER) => return Ok(None),
+            BodyKind::None | BodyKind::Question => return Ok(None),
+            BodyKind::Unread => None,
+            BodyKind::Json | BodyKind::MergePatch => Some(wire::json::read(body)?),
+        };
+        let (method, path) = (method_name(route.method), head.uri.path().to_owned());
+        Ok(Some(Self { method, path, body }))
+    }
+
+    fn request(&self) -> SentRequest<'_> {
+        SentRequest { method: self.method, path: &self.path, body: self.body.as_ref() }
+    }
+}
+
+const HEADER: &str = "bt-idempotency-key";
+
 pub(crate) async fn next(
     app: &App,
     caller: &Caller,
     operation: Operation,
     headers: &HeaderMap,
+    compared: Option<&Compared>,
 ) -> Result<Next, Problem> {
-    let Some(key) = single(headers, "bt-idempotency-key", "BT-IDEMPOTENCY-KEY")? else {
+    let Some(key) = single(headers, HEADER, "BT-IDEMPOTENCY-KEY")? else {
         return Ok(Next::Proceed(None));
     };
-    let turn = claim_answer(&app.vault, caller, operation, key.as_bytes()).await;
+    let turn = claim(app, caller, operation, key.as_bytes(), compared).await;
     let counted = match &turn {
         Ok(Turn::Proceed(_)) => Some(metrics::Turn::First),
         Ok(Turn::Replay(_)) => Some(metrics::Turn::Replay),
@@ -47,6 +81,19 @@ pub(crate) async fn next(
     }
 }
 
+async fn claim(
+    app: &App,
+    caller: &Caller,
+    operation: Operation,
+    key: &[u8],
+    compared: Option<&Compared>,
+) -> Result<Turn, Error> {
+    match compared {
+        None => claim_answer(&app.vault, caller, operation, key).await,
+        Some(it) => claim_compared_answer(&app.vault, caller, operation, key, it.request()).await,
+    }
+}
+
 /// The answer that another node gave while this one failed. A claim keeps others of this node away,
 /// but nobody else: they may convert the intent, or take the id, after this one has looked for an
 /// answer and before it looks for those.
@@ -58,10 +105,11 @@ pub(crate) async fn meanwhile(
     caller: &Caller,
     operation: Operation,
     headers: &HeaderMap,
+    compared: Option<&Compared>,
 ) -> Result<Option<Response>, Problem> {
-    let key = single(headers, "bt-idempotency-key", "BT-IDEMPOTENCY-KEY")?;
+    let key = single(headers, HEADER, "BT-IDEMPOTENCY-KEY")?;
     let Some(key) = key else { return Ok(None) };
-    match claim_answer(&app.vault, caller, operation, key.as_bytes()).await? {
+    match claim(app, caller, operation, key.as_bytes(), compared).await? {
         Turn::Proceed(_) => Ok(None),
         Turn::Replay(replay) => {
             app.metrics.idempotency.one(metrics::Turn::Replay);

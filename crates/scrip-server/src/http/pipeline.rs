@@ -42,7 +42,7 @@ use crate::{
         authenticate::{authenticate, single},
         body::read_body,
         cors, deprecation,
-        idempotency::{self, Next},
+        idempotency::{self, Compared, Next},
         keyless::{Counted, Keyless},
         problem::Problem,
         throttle,
@@ -258,15 +258,15 @@ async fn let_in(
     caller.meets(route.needs)?;
     deprecation::admit(route.operation, &app.switched_off)?;
     check_content_type(route.body.content_type(), &head.headers)?;
-    let claim = match route.body {
-        BodyKind::None | BodyKind::Question => None,
-        BodyKind::Unread | BodyKind::Json | BodyKind::MergePatch => {
-            match idempotency::next(app, &caller, route.operation, &head.headers).await? {
-                Next::Proceed(claim) => claim,
-                Next::Replay(response) => return Ok(response),
-            }
+    // Where many clients share a key, the body decides whether a response is theirs: it is read first.
+    let is_compared = caller.compares_requests();
+    let mut claim = None;
+    if route.body.is_idempotent() && !is_compared {
+        match idempotency::next(app, &caller, route.operation, &head.headers, None).await? {
+            Next::Proceed(proceed) => claim = proceed,
+            Next::Replay(response) => return Ok(response),
         }
-    };
+    }
     let (id, inner_id) = path_ids(route.ids, head).await;
     let mut reservation = app.body_memory.begin(Network::of(caller.origin().address));
     let body = match route.body {
@@ -277,6 +277,14 @@ async fn let_in(
     };
     let caller = still(app, known_by, caller, &head.headers).await?;
     caller.meets(route.needs)?;
+    let compared = if is_compared { Compared::read(route, head, &body)? } else { None };
+    if compared.is_some() {
+        let compared = compared.as_ref();
+        match idempotency::next(app, &caller, route.operation, &head.headers, compared).await? {
+            Next::Proceed(proceed) => claim = proceed,
+            Next::Replay(response) => return Ok(response),
+        }
+    }
     let claimed = claim.is_some();
     let needs = route.needs;
     let query = head.uri.query().map(str::to_owned);
@@ -304,7 +312,9 @@ async fn let_in(
         // Somebody else may have been told yes to the same request, and this is what that changed.
         Err(problem) if problem.status().is_client_error() => {
             let operation = route.operation;
-            let meanwhile = idempotency::meanwhile(app, &asker, operation, &head.headers).await?;
+            let (headers, compared) = (&head.headers, compared.as_ref());
+            let meanwhile =
+                idempotency::meanwhile(app, &asker, operation, headers, compared).await?;
             meanwhile.ok_or(problem)
         }
         handled => handled,

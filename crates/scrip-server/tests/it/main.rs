@@ -38,6 +38,7 @@ mod get_session;
 mod get_token;
 mod hostile_clients;
 mod idempotency;
+mod idempotency_public;
 mod late_bodies;
 mod limits;
 mod limits_addresses;

@@ -59,7 +59,7 @@ async fn insert_answered(desk: &Desk, token: TokenRecord, digest: [u8; 32]) -> I
 
 async fn a_claim_keeps_others_away_until_it_is_dropped(desk: Desk) {
     let Claimed::Claim(claim) = desk.claim(KEY).await else { panic!("nobody holds it") };
-    assert_eq!(claim.digest, KEY);
+    assert_eq!(claim.digest.digest, KEY);
     assert!(matches!(desk.claim(KEY).await, Claimed::InFlight));
     assert!(matches!(desk.claim([2; 32]).await, Claimed::Claim(_)));
     drop(claim);
