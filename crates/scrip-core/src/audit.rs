@@ -117,6 +117,8 @@ operations! {
     CreateVault "create_vault";
     RunCommand "run_command";
     Authenticate "authenticate";
+    // What a request does to a guessing or search budget of its application: it spends the last of it.
+    SpendBudget "spend_budget";
 }
 
 /// Of what kind the entity of a record is.
@@ -213,7 +215,8 @@ impl Operation {
             | Self::GetApplicationByKey
             | Self::UpdateApplication
             | Self::DeleteApplication
-            | Self::RegenerateApplicationKey => EntityType::Application,
+            | Self::RegenerateApplicationKey
+            | Self::SpendBudget => EntityType::Application,
             Self::CreateApiKey
             | Self::ListApiKeys
             | Self::GetApiKey

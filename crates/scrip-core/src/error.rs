@@ -27,6 +27,8 @@ pub enum Error {
     Unprocessable { reason: &'static str },
     /// Wait.
     TooMany(Excess),
+    /// A search or guessing budget is spent. Waiting a moment does not help, so no time is given.
+    BudgetSpent,
     /// Somebody we had to ask did not answer as they should; for a card, perhaps nobody takes part.
     Service(Box<ServiceFailure>),
     /// Try again; we are looking at it.
@@ -179,6 +181,9 @@ impl fmt::Display for Error {
             Self::TooMany(excess) => {
                 write!(f, "more requests than the limit {} allows; wait", excess.limit)
             }
+            Self::BudgetSpent => f.write_str(
+                "too many searches for values like this one; a key with a reveal right is not limited",
+            ),
             Self::Service(failure) => f.write_str(failure.message),
             Self::Unavailable(_) => f.write_str("the vault cannot do this now; try again shortly"),
             Self::Internal(_) => f.write_str("something went wrong on our side"),
@@ -197,6 +202,7 @@ impl error::Error for Error {
             | Self::Conflict { .. }
             | Self::Unprocessable { .. }
             | Self::TooMany(_)
+            | Self::BudgetSpent
             | Self::Service(_) => None,
         }
     }

@@ -29,6 +29,7 @@ pub mod enrichment;
 pub mod error;
 mod expressions;
 mod fields;
+pub mod guessing_budget;
 pub mod id;
 pub mod listing;
 mod log_page;
@@ -61,8 +62,8 @@ use std::sync::Arc;
 use scrip_seal::EpochKeys;
 
 use crate::{
-    audit::trail::AuditTrail, bin_data::BinData, disclosure::DisclosureRules, store::Store,
-    threeds::DirectoryServers, time::Clock,
+    audit::trail::AuditTrail, bin_data::BinData, disclosure::DisclosureRules,
+    guessing_budget::ledger::GuessLedger, store::Store, threeds::DirectoryServers, time::Clock,
 };
 
 /// Everything an operation may touch.
@@ -76,6 +77,8 @@ pub struct Vault {
     pub directory_servers: Arc<dyn DirectoryServers>,
     /// Which expression may meet which data: all rules, in production.
     pub disclosure: DisclosureRules,
+    /// Counts of the guessing budget and the search budget.
+    pub guesses: Arc<GuessLedger>,
     /// Fills the bytes with chance: the ids that are not given.
     pub chance: fn(&mut [u8]),
 }

@@ -136,6 +136,28 @@ impl Principal {
         }
     }
 
+    /// Whether every token that a search can find is shown in clear to this principal. Each rule
+    /// that grants the search must reveal; or one that reads or updates must reveal there, and none
+    /// of those rules may hide anything anywhere.
+    pub(crate) fn searches_reveal(&self) -> bool {
+        use Permission::{TokenRead, TokenSearch, TokenUpdate};
+        let reads = |it: &&Grant| [TokenRead, TokenUpdate].iter().any(|p| it.permissions.has(*p));
+        let is_open = |it: &Grant| it.transform == Transform::Reveal;
+        let readers_reveal = self.rules.iter().filter(reads).all(is_open);
+        let reads_there = |grant: &Grant| {
+            let containers = grant.reach.containers();
+            let read = |it: &Container| {
+                let decide = |permission| self.decide(permission, it, None);
+                [TokenRead, TokenUpdate].into_iter().any(|it| decide(it) == Some(Transform::Reveal))
+            };
+            readers_reveal && !containers.is_empty() && containers.into_iter().all(read)
+        };
+        let mut searching = self.rules.iter().filter(|it| it.permissions.has(TokenSearch));
+        let own = searching.all(|it| is_open(it) || reads_there(it));
+        let lent = |it: &Session| it.authorizer.as_ref().is_some_and(|it| it.searches_reveal());
+        own && self.session.as_ref().is_none_or(lent)
+    }
+
     /// Where lists and searches by this permission look. A rule about ids opens tokens whose id is
     /// known: it reaches no container, so what lies in one is not counted for it.
     pub(crate) fn spans(&self, permission: Permission) -> Spans {

@@ -17,6 +17,46 @@ pub struct Quotas {
     pub token_intent_retention_seconds: u64,
     pub rate_limit: RateLimit,
     pub threeds_access: bool,
+    /// Distinct numbers of one group that callers without a reveal right may have evaluated in 24
+    /// hours; in 90 days; and of groups beyond their first, for one application, in 24 hours.
+    pub number_guesses_day: Limit,
+    pub number_guesses_quarter: Limit,
+    pub number_guesses_application: Limit,
+    /// Distinct terms with the same last four digits that such callers may search without a result
+    /// in 24 hours. Fifty times as many short texts for one application.
+    pub search_misses: Limit,
+}
+
+/// How many, or any number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    Off,
+    Count(u64),
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::Count(count) => count.fmt(f),
+        }
+    }
+}
+
+impl Limit {
+    fn parse(text: &str) -> Option<Self> {
+        let count = || number(text).filter(|it| (1..=100_000).contains(it)).map(Self::Count);
+        if text == "off" { Some(Self::Off) } else { count() }
+    }
+
+    /// Production data is worth guessing; test data is public.
+    fn in_production(kind: TenantKind, count: u64) -> Self {
+        match kind {
+            TenantKind::Production => Self::Count(count),
+            TenantKind::Test => Self::Off,
+        }
+    }
 }
 
 /// How the rates of the table apply to a tenant.
@@ -70,6 +110,10 @@ impl Quotas {
             token_intent_retention_seconds: DAY,
             rate_limit: RateLimit::Default,
             threeds_access: kind == TenantKind::Test,
+            number_guesses_day: Limit::in_production(kind, 20),
+            number_guesses_quarter: Limit::in_production(kind, 40),
+            number_guesses_application: Limit::in_production(kind, 1000),
+            search_misses: Limit::in_production(kind, 20),
         }
     }
 
@@ -99,6 +143,10 @@ impl Quotas {
             ("token_intent_retention", duration_text(self.token_intent_retention_seconds)),
             ("rate_limit", self.rate_limit.to_string()),
             ("threeds_access", self.threeds_access.to_string()),
+            ("number_guesses_day", self.number_guesses_day.to_string()),
+            ("number_guesses_quarter", self.number_guesses_quarter.to_string()),
+            ("number_guesses_application", self.number_guesses_application.to_string()),
+            ("search_misses", self.search_misses.to_string()),
         ]
     }
 
@@ -137,12 +185,31 @@ impl Quotas {
                 Ok(it) => self.threeds_access = it,
                 Err(_) => return refuse("threeds_access", "must be true or false"),
             },
+            _ => return self.set_budget(name, value),
+        }
+        Ok(())
+    }
+
+    fn set_budget(&mut self, name: &str, value: &str) -> Result<(), FieldError> {
+        let (name, budget) = match name {
+            "number_guesses_day" => ("number_guesses_day", &mut self.number_guesses_day),
+            "number_guesses_quarter" => {
+                ("number_guesses_quarter", &mut self.number_guesses_quarter)
+            }
+            "number_guesses_application" => {
+                ("number_guesses_application", &mut self.number_guesses_application)
+            }
+            "search_misses" => ("search_misses", &mut self.search_misses),
             _ => {
                 let rule = "must be log_retention, tokenize_limit, detokenize_limit, \
-                    cvc_retention, token_intent_retention, rate_limit or threeds_access";
-                return refuse("quota", rule);
+                    cvc_retention, token_intent_retention, rate_limit, threeds_access, \
+                    number_guesses_day, number_guesses_quarter, number_guesses_application or \
+                    search_misses";
+                return Err(FieldError::new("quota", rule));
             }
-        }
+        };
+        let rule = "must be off, or 1 to 100000";
+        *budget = Limit::parse(value).ok_or_else(|| FieldError::new(name, rule))?;
         Ok(())
     }
 
@@ -205,13 +272,19 @@ mod tests {
             ("token_intent_retention", "24h"),
             ("rate_limit", "default"),
             ("threeds_access", "false"),
+            ("number_guesses_day", "20"),
+            ("number_guesses_quarter", "40"),
+            ("number_guesses_application", "1000"),
+            ("search_misses", "20"),
         ];
         let listed = quotas.list();
         assert_eq!(listed.len(), expected.len());
         for ((name, value), (expected_name, expected_value)) in listed.iter().zip(expected) {
             assert_eq!((*name, value.as_str()), (expected_name, expected_value));
         }
-        assert!(Quotas::default_for(TenantKind::Test).threeds_access);
+        let test = Quotas::default_for(TenantKind::Test);
+        assert!(test.threeds_access);
+        assert_eq!((test.number_guesses_day, test.search_misses), (Limit::Off, Limit::Off));
     }
 
     #[test]
@@ -225,6 +298,10 @@ mod tests {
             ("token_intent_retention", "90s"),
             ("rate_limit", "250%"),
             ("threeds_access", "false"),
+            ("number_guesses_day", "30"),
+            ("number_guesses_quarter", "off"),
+            ("number_guesses_application", "100000"),
+            ("search_misses", "1"),
         ];
         for (name, value) in values {
             quotas.set(name, value).unwrap();
@@ -255,6 +332,9 @@ mod tests {
             ("rate_limit", "+5%"),
             ("rate_limit", "fast"),
             ("threeds_access", "yes"),
+            ("number_guesses_day", "0"),
+            ("number_guesses_quarter", "100001"),
+            ("search_misses", "unlimited"),
             ("nothing", "1"),
         ];
         for (name, value) in refused {

@@ -22,6 +22,7 @@ use crate::{
     directory::{DirectoryRecords, SystemKeys},
     disclosure::ExpressionMarks,
     error::{Cause, Error},
+    guessing_budget::GuessStore,
     id::{ApplicationId, SessionId, TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     measure::StoreMeasures,
@@ -43,7 +44,7 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 pub type Render = Box<dyn FnOnce(&[Outcome]) -> Option<AnswerRecord> + Send>;
 
 /// Each method is one transaction. A method that needs two is two rules in one name.
-pub trait Store: AccessSessionStore {
+pub trait Store: AccessSessionStore + GuessStore {
     /// Writes all of these or none of them, and says what became of each, or what stood in the way
     /// of which. A later one finds what an earlier one wrote.
     fn write_tokens(&self, inquiry: Inquiry, batch: TokenBatch) -> StoreFuture<'_, Batched>;

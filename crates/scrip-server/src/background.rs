@@ -38,6 +38,8 @@ const PAUSE_BETWEEN_STEPS: Duration = Duration::from_millis(5);
 /// done within the hour: then it takes its full share of the writer.
 const GENTLE_STEPS_MAX: u32 = 100_000;
 const PAUSE_IN_A_HURRY: Duration = Duration::from_millis(1);
+/// A crash loses the counts of so long, and of one write.
+const WRITE_GUESSES_EVERY: Duration = Duration::from_millis(250);
 const SWEEP_COUNTERS_EVERY: Duration = Duration::from_secs(1);
 const LOOK_AT_KEYS_EVERY: Duration = Duration::from_secs(1);
 const RENEW_KEYS_EVERY: Duration = Duration::from_secs(2);
@@ -75,6 +77,8 @@ pub(crate) fn start(app: &Arc<App>) {
     });
     let sweeper = Arc::clone(app);
     keep_going("sweep", move || sweep(Arc::clone(&sweeper)));
+    let counting = Arc::clone(app);
+    keep_going("write_guesses", move || write_guesses(Arc::clone(&counting)));
     let pruned = Arc::clone(app);
     keep_going("prune", move || prune(Arc::clone(&pruned)));
     for peer in app.threeds.iter().flat_map(|it| it.peers()) {
@@ -240,8 +244,27 @@ async fn sweep(app: Arc<App>) {
         in_steps(&app, Swept::Answers, || store.forget_answers(old())).await;
         in_steps(&app, Swept::AccessSessions, || store.forget_access_sessions(clock.now())).await;
         in_steps(&app, Swept::SessionEvents, || store.forget_events(untold())).await;
+        in_steps(&app, Swept::Guesses, || store.sweep_guesses(clock.earliest())).await;
         in_steps(&app, Swept::Usage, || store.sweep_usage(month_over())).await;
         in_steps(&app, Swept::DeletedTenants, || store.purge_tenants(clock.now())).await;
+    }
+}
+
+/// Writes the counts of the guessing budget behind the requests that they belong to.
+async fn write_guesses(app: Arc<App>) {
+    let mut ticks = tokio::time::interval(WRITE_GUESSES_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut failed = false;
+    loop {
+        ticks.tick().await;
+        match app.vault.guesses.flush(&*app.vault.store, app.vault.clock.now()).await {
+            Ok(()) => failed = false,
+            Err(error) if !failed => {
+                failed = true;
+                tracing::warn!(?error, "counts of the guessing budget not written; retrying");
+            }
+            Err(_) => (),
+        }
     }
 }
 

@@ -164,6 +164,7 @@ impl Settings {
             disclosure: scrip_core::disclosure::DisclosureRules::default(),
             bins: Arc::default(),
             audit: Arc::new(AuditTrail::new(self.audit.reads)),
+            guesses: Arc::default(),
             directory_servers,
         })
     }
@@ -273,6 +274,7 @@ fn vault(store: Arc<dyn Store>) -> Vault {
         chance: scrip_seal::fill_random,
         disclosure: scrip_core::disclosure::DisclosureRules::default(),
         audit: Arc::default(),
+        guesses: Arc::default(),
         directory_servers: Arc::new(NoDirectoryServers::default()),
     }
 }
@@ -304,6 +306,7 @@ pub(crate) fn explain(error: Error) -> anyhow::Error {
         | Error::Conflict { .. }
         | Error::Unprocessable { .. }
         | Error::TooMany(_)
+        | Error::BudgetSpent
         | Error::Service(_)) => other.into(),
     }
 }

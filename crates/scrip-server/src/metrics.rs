@@ -109,6 +109,7 @@ labels! {
         DeletedTenants "deleted_tenants",
         Records "records",
         Usage "usage",
+        Guesses "guesses",
     }
 }
 

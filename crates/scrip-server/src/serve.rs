@@ -97,6 +97,9 @@ pub(crate) async fn serve_on(app: Arc<App>, listening: Listening, stop: impl Fut
     if timeout(app.limits.drain_deadline, drain.closed()).await.is_err() {
         tracing::warn!("some requests did not finish before the drain deadline");
     }
+    if let Err(error) = app.vault.guesses.flush(&*app.vault.store, app.vault.clock.now()).await {
+        tracing::warn!(?error, "the last counts of the guessing budget were not written");
+    }
     // What was sent cannot be taken back: without its outcome the session would be lost.
     if !app.authenticating.ended(app.limits.authentication_deadline).await {
         tracing::warn!("the outcome of some authentications is not known");

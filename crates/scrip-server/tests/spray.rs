@@ -102,6 +102,7 @@ fn by_http(runtime: &Runtime, before: u64) {
         bins: Arc::default(),
         clock: Arc::new(StoppedClock),
         audit: Arc::default(),
+        guesses: Arc::default(),
         directory_servers: Arc::new(scrip_core::threeds::NoDirectoryServers::default()),
         chance: scrip_seal::fill_random,
         disclosure: scrip_core::disclosure::DisclosureRules::default(),

@@ -3,6 +3,7 @@
 mod access_sessions;
 mod answers;
 mod batch;
+mod guesses;
 mod intents;
 mod listing;
 mod logs;
@@ -26,6 +27,7 @@ use scrip_core::{
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::{DirectoryRecords, SystemKeys},
     error::Error,
+    guessing_budget::GuessRecord,
     id::{SessionId, TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     measure::StoreMeasures,
@@ -68,6 +70,7 @@ struct State {
     deleted_tenants: Vec<TenantId>,
     known_time: Option<KnownTime>,
     counted: Counted,
+    guesses: Vec<(TenantId, GuessRecord)>,
 }
 
 #[derive(Debug, Clone)]
@@ -272,6 +275,7 @@ impl Store for MemoryStore {
             it.sessions.retain(|it| !deleted.contains(&it.tenant));
             it.events.retain(|(_, it)| !deleted.contains(&it.tenant));
             it.counted.forget(deleted);
+            it.guesses.retain(|(tenant, _)| !deleted.contains(tenant));
             had - rows(it)
         })
     }

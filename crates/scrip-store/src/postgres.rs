@@ -11,6 +11,7 @@ mod directory;
 mod filed;
 mod gather;
 mod group;
+mod guesses;
 mod health;
 mod intents;
 mod lane;

@@ -12,6 +12,7 @@ mod connection;
 mod directory;
 mod events;
 mod filed;
+mod guesses;
 mod intents;
 mod listing;
 mod measures;

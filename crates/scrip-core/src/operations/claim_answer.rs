@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use crate::{
     Vault,
-    answer::{Replay, open_answer},
+    answer::{OTHER_REQUEST, Replay, open_answer},
     audit::{EntityType, Operation, trail::Seen},
     caller::Caller,
     error::{Error, FieldError},
+    guessing_budget::Fingerprinting,
     request_digest::SentRequest,
     store::{AskedAnswer, Claim, Claimed, IN_FLIGHT, StoredAnswer},
 };
@@ -75,6 +76,12 @@ async fn claim(
             Ok(Turn::Proceed(claim.for_request(request)))
         }
         Claimed::Answered(answer) => {
+            // A replay tells that the numbers are those of the first request: it is a guess.
+            if let Some(body) = request.and_then(|it| it.body)
+                && vault.count_compared(caller, body).await? == Fingerprinting::Withheld
+            {
+                return Err(Error::Unprocessable { reason: OTHER_REQUEST });
+            }
             let replay = open_answer(caller, &answer, request.map(|it| it.digest(caller)))?;
             let (operation, seen) = replayed(operation, &answer);
             vault.record_seen(caller, operation, seen).await?;

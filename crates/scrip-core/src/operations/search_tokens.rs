@@ -4,17 +4,34 @@ use crate::{
     Vault,
     audit::Operation,
     caller::Caller,
-    cursor_page::{CursorPage, TokensAsked, turn_page},
+    cursor_page::{CursorPage, TokenFilter, TokensAsked, turn_page},
     error::Error,
     permission::Permission,
 };
 
 /// # Errors
-/// No rule lets the caller look there, or the cursor belongs to another question.
+/// No rule lets the caller look there, the cursor belongs to another question, or a budget is spent.
 pub async fn search_tokens(
     vault: &Vault,
     caller: &Caller,
     asked: TokensAsked,
 ) -> Result<CursorPage, Error> {
-    turn_page(vault, caller, (Operation::SearchTokens, Permission::TokenSearch), asked).await
+    let admitted = match (&asked.filter, &asked.start) {
+        (TokenFilter::Data(term), None) => vault.admit_search(caller, term).await?,
+        // The next page of a search that was counted.
+        (TokenFilter::Data(_), Some(_))
+        | (
+            TokenFilter::All
+            | TokenFilter::Type(_)
+            | TokenFilter::Fingerprint(_)
+            | TokenFilter::Metadata { .. },
+            _,
+        ) => None,
+    };
+    let needs = (Operation::SearchTokens, Permission::TokenSearch);
+    let page = turn_page(vault, caller, needs, asked).await?;
+    if page.tokens.is_empty() {
+        vault.count_miss(caller, admitted).await?;
+    }
+    Ok(page)
 }

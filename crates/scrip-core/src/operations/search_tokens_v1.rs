@@ -12,11 +12,20 @@ use crate::{
 };
 
 /// # Errors
-/// The page is too far behind, or there is too much to look through.
+/// The page is too far behind, there is too much to look through, or a budget is spent.
 pub async fn search_tokens_v1(
     vault: &Vault,
     caller: &Caller,
     asked: NumberedAsked,
 ) -> Result<Page<TokenView>, Error> {
-    find_page(vault, caller, (Operation::SearchTokensV1, Permission::TokenSearch), asked).await
+    let admitted = match &asked.data {
+        Some(term) => vault.admit_search(caller, term).await?,
+        None => None,
+    };
+    let needs = (Operation::SearchTokensV1, Permission::TokenSearch);
+    let page = find_page(vault, caller, needs, asked).await?;
+    if page.total == 0 {
+        vault.count_miss(caller, admitted).await?;
+    }
+    Ok(page)
 }

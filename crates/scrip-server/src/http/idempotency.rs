@@ -33,11 +33,7 @@ pub(crate) struct Compared {
 
 impl Compared {
     /// `None` for a request without an idempotency key, and for a route that ignores it.
-    pub(crate) fn read(
-        route: &Route,
-        head: &Parts,
-        body: &[u8],
-    ) -> Result<Option<Self>, Problem> {
+    pub(crate) fn read(route: &Route, head: &Parts, body: &[u8]) -> Result<Option<Self>, Problem> {
         let body = match route.body {
             _ if !head.headers.contains_key(HEADER) => return Ok(None),
             BodyKind::None | BodyKind::Question => return Ok(None),

@@ -109,7 +109,7 @@ impl Problem {
             Self::Failed(Error::Forbidden(_)) => StatusCode::FORBIDDEN,
             Self::Failed(Error::Conflict { .. }) => StatusCode::CONFLICT,
             Self::Failed(Error::Unprocessable { .. }) => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Failed(Error::TooMany(_)) => StatusCode::TOO_MANY_REQUESTS,
+            Self::Failed(Error::TooMany(_) | Error::BudgetSpent) => StatusCode::TOO_MANY_REQUESTS,
             Self::Sealed
             | Self::Refused
             | Self::Uncounted
@@ -159,6 +159,7 @@ impl Problem {
             Self::Failed(Error::Service(_)) => Some("service_failed"),
             Self::Failed(Error::Conflict { .. }) => Some("conflict"),
             Self::Failed(Error::Unprocessable { .. }) => Some("unprocessable"),
+            Self::Failed(Error::BudgetSpent) => Some("budget_spent"),
             Self::Gone(_) => Some("gone"),
             Self::Failed(Error::Invalid(_))
             | Self::BadHeader(_)

@@ -46,6 +46,7 @@ pub(crate) fn render(app: &App) -> String {
     limiter(&mut page, &app.limiter);
     directory(&mut page, app);
     sweepers(&mut page, metrics);
+    labelled(&mut page, &table::BUDGETS_SPENT, "budget", app.vault.guesses.spent.iter());
     caches(&mut page);
     threeds(&mut page, app);
     store(&mut page, &app.vault.store.measures());

@@ -69,6 +69,7 @@ families! {
     SWEPT Counter "scrip_sweeper_removed_total" "What left because its time was over, by kind.";
     SWEEP_FAILURES Counter "scrip_sweeper_failures_total" "Runs of a sweeper that broke off, by kind.";
     SWEEP_FINISHED Gauge "scrip_sweeper_last_finished_timestamp_seconds" "When a sweeper last left nothing to remove, by kind; 0 before the first time.";
+    BUDGETS_SPENT Counter "scrip_guessing_budgets_spent_total" "Times that a guessing or search budget was spent, by budget.";
     CACHE_HITS Counter "scrip_cache_hits_total" "Lookups that found what they looked for, by cache.";
     CACHE_MISSES Counter "scrip_cache_misses_total" "Lookups that did not, by cache.";
     CACHE_ENTRIES Gauge "scrip_cache_entries" "What is kept, by cache.";

@@ -28,7 +28,8 @@ pub(super) fn describe(operation: Operation) -> Option<Description> {
         | Operation::UseTokenIntent
         | Operation::CreateVault
         | Operation::RunCommand
-        | Operation::Authenticate => {
+        | Operation::Authenticate
+        | Operation::SpendBudget => {
             return None;
         }
         Operation::CreateToken => token::create(),

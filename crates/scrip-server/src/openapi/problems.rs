@@ -34,7 +34,7 @@ const PROBLEMS: &[(u16, &str, &str)] = &[
     (
         422,
         "Unprocessable",
-        "Understood, and not possible as things are: there is no room for more, or more to look through than is allowed.",
+        "Understood, and not possible as things are: there is no room for more, more to look through than is allowed, or a public key or access session used an idempotency key for a second, different request.",
     ),
     (
         424,
@@ -63,9 +63,9 @@ pub(super) fn of_row(needs: Needs, body: BodyKind) -> Vec<u16> {
     }
     match body {
         BodyKind::None => (),
-        BodyKind::Unread => statuses.push(409),
+        BodyKind::Unread => statuses.extend([409, 422]),
         BodyKind::Question => statuses.extend([408, 413, 415]),
-        BodyKind::Json | BodyKind::MergePatch => statuses.extend([408, 409, 413, 415]),
+        BodyKind::Json | BodyKind::MergePatch => statuses.extend([408, 409, 413, 415, 422]),
     }
     statuses
 }

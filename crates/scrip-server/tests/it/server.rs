@@ -114,6 +114,7 @@ impl Server {
             chance: scrip_seal::fill_random,
             disclosure: scrip_core::disclosure::DisclosureRules::default(),
             audit: Arc::default(),
+            guesses: Arc::default(),
             directory_servers: Arc::<Scripted>::clone(&scripted),
         };
         let (app, listener) = runtime.block_on(async {

@@ -137,6 +137,7 @@ async fn open(engine: &Engine, machine: &Arc<Mutex<Machine>>) -> Vault {
         disclosure: scrip_core::disclosure::DisclosureRules::default(),
         bins: Arc::default(),
         audit: Arc::default(),
+        guesses: Arc::default(),
         directory_servers: Arc::new(scrip_core::threeds::NoDirectoryServers::default()),
     };
     // What expires is recorded, which takes the vault's key.

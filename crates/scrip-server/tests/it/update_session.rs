@@ -90,6 +90,7 @@ fn a_repeated_update_has_the_first_answer() {
     assert_eq!(first.status, 200, "{}", first.text);
     SHARED.authenticate(&ACME.private, &id, &payment("Frictionless")).is(200);
     // Too late for an update, and this is none.
-    let again = update(&json!({}));
+    let again = update(&app());
     assert_eq!((again.status, &again.text), (200, &first.text));
+    assert_eq!(update(&json!({})).status, 422, "a public key replays equal requests only");
 }

@@ -14,6 +14,7 @@ use scrip_core::{
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::{Directory, DirectoryRecords, SystemKeys},
     error::Error,
+    guessing_budget::{Bucket, GuessRecord, GuessStore},
     id::{SessionId, TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     measure::StoreMeasures,
@@ -83,6 +84,7 @@ pub(crate) fn run(fault: Fault, data: &Path) {
             chance: scrip_seal::fill_random,
             disclosure: scrip_core::disclosure::DisclosureRules::default(),
             audit: Arc::default(),
+            guesses: Arc::default(),
             directory_servers: Arc::new(scrip_core::threeds::NoDirectoryServers::default()),
         };
         let directory = Directory::load(&*vault.store, &source, None).await;
@@ -121,6 +123,25 @@ impl AccessSessionStore for Faulty {
         written: Beside,
     ) -> StoreFuture<'_, Changed> {
         self.inner.revoke_access_session(mandate, id, written)
+    }
+}
+
+impl GuessStore for Faulty {
+    fn find_guesses<'a>(
+        &'a self,
+        tenant: TenantId,
+        buckets: &'a [Bucket],
+        now: Timestamp,
+    ) -> StoreFuture<'a, Vec<GuessRecord>> {
+        self.inner.find_guesses(tenant, buckets, now)
+    }
+
+    fn insert_guesses(&self, tenant: TenantId, records: Vec<GuessRecord>) -> StoreFuture<'_, ()> {
+        self.inner.insert_guesses(tenant, records)
+    }
+
+    fn sweep_guesses(&self, expired: Timestamp) -> StoreFuture<'_, usize> {
+        self.inner.sweep_guesses(expired)
     }
 }
 

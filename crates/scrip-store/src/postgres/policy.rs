@@ -302,7 +302,7 @@ macro_rules! purge {
     };
 }
 
-const PURGE: [&str; 7] = [
+const PURGE: [&str; 8] = [
     purge!("active_tokens", "tenant, month, token"),
     purge!("active_months", "tenant, month"),
     purge!("tokens", "tenant, number"),
@@ -310,6 +310,7 @@ const PURGE: [&str; 7] = [
     purge!("token_intents", "tenant, id"),
     purge!("sessions", "tenant, id"),
     purge!("session_events", "tenant, seq"),
+    purge!("guesses", "tenant, bucket, number"),
 ];
 
 /// Only where there is nothing left: rows that another node was about to purge are skipped above,
@@ -323,7 +324,8 @@ DELETE FROM deleted_tenants AS it WHERE deleted_at <= $1
     AND NOT EXISTS (SELECT 1 FROM filed WHERE tenant = it.id)
     AND NOT EXISTS (SELECT 1 FROM token_intents WHERE tenant = it.id)
     AND NOT EXISTS (SELECT 1 FROM sessions WHERE tenant = it.id)
-    AND NOT EXISTS (SELECT 1 FROM session_events WHERE tenant = it.id)";
+    AND NOT EXISTS (SELECT 1 FROM session_events WHERE tenant = it.id)
+    AND NOT EXISTS (SELECT 1 FROM guesses WHERE tenant = it.id)";
 
 /// Each statement is a transaction of its own; there is nothing left that they must agree on.
 pub(super) async fn purge_tenants(

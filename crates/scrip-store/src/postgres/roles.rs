@@ -18,7 +18,7 @@ const SWEEPS: &str = "SELECT, INSERT, DELETE, UPDATE (tenant)";
 const CHANGES: &str = "SELECT, INSERT, UPDATE, DELETE";
 
 /// Every table. What goes with a row of another one goes by the schema, in the owner's name.
-const RIGHTS: [(&str, &str); 30] = [
+const RIGHTS: [(&str, &str); 31] = [
     ("schema_state", READS),
     ("system_keys", ADDS),
     ("directory_state", COUNTS),
@@ -44,6 +44,7 @@ const RIGHTS: [(&str, &str); 30] = [
     ("sessions", CHANGES),
     ("session_events", SWEEPS),
     ("event_state", COUNTS),
+    ("guesses", CHANGES),
     ("answers", SWEEPS),
     ("answer_data", ADDS),
     ("records", REMOVES),

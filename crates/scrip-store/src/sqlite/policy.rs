@@ -272,7 +272,7 @@ const PURGED_AT_ONCE: i64 = 256;
 /// A request that began before the deletion may still leave a token after it.
 const STRAGGLERS_MS: i64 = 60_000;
 
-const PURGE: [&str; 5] = [
+const PURGE: [&str; 6] = [
     "
 -- purge_tokens
 DELETE FROM tokens WHERE seq IN (
@@ -298,6 +298,12 @@ DELETE FROM sessions WHERE seq IN (
 -- purge_session_events
 DELETE FROM session_events WHERE seq IN (
     SELECT it.seq FROM deleted_tenants JOIN session_events AS it ON it.tenant = deleted_tenants.id
+    LIMIT ?)",
+    "
+-- purge_guesses
+DELETE FROM guesses WHERE (tenant, bucket, number) IN (
+    SELECT it.tenant, it.bucket, it.number
+    FROM deleted_tenants JOIN guesses AS it ON it.tenant = deleted_tenants.id
     LIMIT ?)",
 ];
 

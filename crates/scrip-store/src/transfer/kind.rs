@@ -23,6 +23,7 @@ pub enum Kind {
     TokenIntents,
     Sessions,
     SessionEvents,
+    Guesses,
     Answers,
     AnswerData,
     AuditRecords,
@@ -176,6 +177,13 @@ const SESSIONS: &[Column] = &[
 ];
 const SESSION_EVENTS: &[Column] =
     &[id("tenant"), number("seq"), id("id"), number("at"), bytes("body")];
+const GUESSES: &[Column] = &[
+    id("tenant"),
+    bytes("bucket"),
+    bytes("number"),
+    number("counted_at"),
+    number("expires_at"),
+];
 const ANSWERS: &[Column] = &[id("tenant"), bytes("digest"), number("created_at"), bytes("head")];
 /// A token by its id: its number is another one elsewhere.
 const ANSWER_DATA: &[Column] =
@@ -208,7 +216,7 @@ const CHECKPOINTS: &[Column] =
     &[id("tenant"), number("n"), bytes("link"), number("at"), bytes("mac")];
 
 impl Kind {
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Clock,
         Self::DirectoryVersion,
         Self::LastEvent,
@@ -225,6 +233,7 @@ impl Kind {
         Self::TokenIntents,
         Self::Sessions,
         Self::SessionEvents,
+        Self::Guesses,
         Self::Answers,
         Self::AnswerData,
         Self::AuditRecords,
@@ -258,6 +267,7 @@ impl Kind {
             Self::TokenIntents => "token_intents",
             Self::Sessions => "sessions",
             Self::SessionEvents => "session_events",
+            Self::Guesses => "guesses",
             Self::Answers => "answers",
             Self::AnswerData => "answer_data",
             Self::AuditRecords => "audit_records",
@@ -291,6 +301,7 @@ impl Kind {
             Self::TokenIntents => TOKEN_INTENTS,
             Self::Sessions => SESSIONS,
             Self::SessionEvents => SESSION_EVENTS,
+            Self::Guesses => GUESSES,
             Self::Answers => ANSWERS,
             Self::AnswerData => ANSWER_DATA,
             Self::AuditRecords | Self::AccessRecords => RECORDS,

@@ -163,6 +163,7 @@ const RIGHTS: &[(&str, &str)] = &[
     ("directory_state", "SELECT UPDATE"),
     ("event_state", "SELECT UPDATE"),
     ("filed", "SELECT INSERT DELETE"),
+    ("guesses", "SELECT INSERT UPDATE DELETE"),
     ("heads", "SELECT INSERT UPDATE"),
     ("import_state", "SELECT INSERT UPDATE DELETE"),
     ("intent_cvcs", "SELECT INSERT DELETE"),

@@ -14,6 +14,7 @@ use scrip_core::{
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::{DirectoryRecords, SystemKeys},
     error::Error,
+    guessing_budget::{Bucket, GuessRecord, GuessStore},
     id::{SessionId, TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     measure::StoreMeasures,
@@ -200,6 +201,25 @@ impl AccessSessionStore for Staged {
 
     as_before! {
         revoke_access_session(mandate: Mandate, id: AccessSessionId, written: Beside) -> Changed;
+    }
+}
+
+impl GuessStore for Staged {
+    fn find_guesses<'a>(
+        &'a self,
+        tenant: TenantId,
+        buckets: &'a [Bucket],
+        now: Timestamp,
+    ) -> StoreFuture<'a, Vec<GuessRecord>> {
+        self.inner.find_guesses(tenant, buckets, now)
+    }
+
+    fn insert_guesses(&self, tenant: TenantId, records: Vec<GuessRecord>) -> StoreFuture<'_, ()> {
+        self.inner.insert_guesses(tenant, records)
+    }
+
+    fn sweep_guesses(&self, expired: Timestamp) -> StoreFuture<'_, usize> {
+        self.inner.sweep_guesses(expired)
     }
 }
 

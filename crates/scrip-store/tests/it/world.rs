@@ -251,6 +251,7 @@ pub(crate) fn vault_on(store: Arc<dyn Store>) -> (Vault, Arc<StoppedClock>) {
     let epochs = Arc::new(epochs());
     let bins = Arc::default();
     let audit = Arc::default();
+    let guesses = Arc::default();
     let directory_servers = Arc::new(scrip_core::threeds::NoDirectoryServers::default());
     let vault = Vault {
         store,
@@ -258,6 +259,7 @@ pub(crate) fn vault_on(store: Arc<dyn Store>) -> (Vault, Arc<StoppedClock>) {
         bins,
         clock: vaults_clock,
         audit,
+        guesses,
         directory_servers,
         chance: fill_random,
         disclosure: scrip_core::disclosure::DisclosureRules::default(),

@@ -293,6 +293,19 @@ CREATE TABLE event_state (
 
 INSERT INTO event_state (one, last) VALUES (1, 0);
 
+-- Numbers that callers without a reveal right had evaluated, and searches without a result. All names
+-- are keyed digests; the first byte of a bucket says who shares it and what it counts.
+CREATE TABLE guesses (
+    tenant     UUID NOT NULL,
+    bucket     BYTEA NOT NULL,
+    number     BYTEA NOT NULL,
+    counted_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    PRIMARY KEY (tenant, bucket, number)
+);
+
+CREATE INDEX guesses_by_end ON guesses (expires_at);
+
 CREATE TABLE answers (
     tenant     UUID NOT NULL,
     digest     BYTEA NOT NULL,
@@ -440,6 +453,10 @@ CREATE POLICY of_tenant ON sessions USING (tenant::text = current_setting('scrip
 
 ALTER TABLE session_events ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY of_tenant ON session_events USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'every');
+
+ALTER TABLE guesses ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_tenant ON guesses USING (tenant::text = current_setting('scrip.tenant', true)
     OR current_setting('scrip.tenant', true) = 'every');
 
 ALTER TABLE answers ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;

@@ -24,6 +24,8 @@ const TENANT_VERSION: &[Column] = &[by("tenant", Form::Id), by("version", Form::
 const TENANT_ID: &[Column] = &[by("tenant", Form::Id), by("id", Form::Id)];
 const TENANT_APPLICATION_ID: &[Column] =
     &[by("tenant", Form::Id), by("application", Form::Id), by("id", Form::Id)];
+const TENANT_BUCKET_NUMBER: &[Column] =
+    &[by("tenant", Form::Id), by("bucket", Form::Bytes), by("number", Form::Bytes)];
 const TENANT_TYPE: &[Column] = &[by("tenant", Form::Id), by("type", Form::Text)];
 const TENANT_MONTH: &[Column] = &[by("tenant", Form::Id), by("month", Form::Number)];
 const TENANT_MONTH_TOKEN: &[Column] =
@@ -83,6 +85,7 @@ impl Table {
             Kind::TokenIntents => table("token_intents", TENANT_ID),
             Kind::Sessions => table("sessions", TENANT_ID),
             Kind::SessionEvents => table("session_events", SEQ),
+            Kind::Guesses => table("guesses", TENANT_BUCKET_NUMBER),
             Kind::Answers => table("answers", TIME_TENANT_DIGEST),
             Kind::AnswerData => {
                 Self { joined: Some(ANSWER_DATA), ..table("answer_data", ANSWER_AT) }

@@ -246,6 +246,19 @@ CREATE TABLE event_state (
 
 INSERT INTO event_state (one, last) VALUES (1, 0);
 
+-- Numbers that callers without a reveal right had evaluated, and searches without a result. All names
+-- are keyed digests; the first byte of a bucket says who shares it and what it counts.
+CREATE TABLE guesses (
+    tenant     BLOB NOT NULL,
+    bucket     BLOB NOT NULL,
+    number     BLOB NOT NULL,
+    counted_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant, bucket, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX guesses_by_end ON guesses (expires_at);
+
 CREATE TABLE answers (
     seq        INTEGER PRIMARY KEY,
     tenant     BLOB NOT NULL,

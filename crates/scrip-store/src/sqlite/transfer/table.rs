@@ -33,6 +33,8 @@ const TENANT_VERSION: &[Column] = &[by("tenant", Form::Id), by("version", Form::
 const TENANT_ID: &[Column] = &[by("tenant", Form::Id), by("id", Form::Id)];
 const TENANT_APPLICATION_ID: &[Column] =
     &[by("tenant", Form::Id), by("application", Form::Id), by("id", Form::Id)];
+const TENANT_BUCKET_NUMBER: &[Column] =
+    &[by("tenant", Form::Id), by("bucket", Form::Bytes), by("number", Form::Bytes)];
 const TENANT_TYPE: &[Column] = &[by("tenant", Form::Id), by("type", Form::Text)];
 const MONTH_TENANT: &[Column] = &[by("month", Form::Number), by("tenant", Form::Id)];
 const MONTH_TENANT_TOKEN: &[Column] =
@@ -80,6 +82,7 @@ impl Table {
             Kind::TokenIntents => vault("token_intents", SEQ),
             Kind::Sessions => vault("sessions", SEQ),
             Kind::SessionEvents => vault("session_events", SEQ),
+            Kind::Guesses => vault("guesses", TENANT_BUCKET_NUMBER),
             Kind::Answers => vault("answers", SEQ),
             Kind::AnswerData => {
                 Self { joined: Some(ANSWER_DATA), ..vault("answer_data", ANSWER_AT) }

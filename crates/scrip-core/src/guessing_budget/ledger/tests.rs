@@ -1,0 +1,212 @@
+use std::{
+    pin::pin,
+    task::{Context, Poll, Waker},
+};
+
+use uuid::Uuid;
+
+use super::*;
+use crate::store::StoreFuture;
+
+/// Answers at once, so a future of it is ready when it is first polled.
+#[derive(Debug, Default)]
+struct Records(Mutex<Vec<(TenantId, GuessRecord)>>);
+
+impl GuessStore for Records {
+    fn find_guesses<'a>(
+        &'a self,
+        tenant: TenantId,
+        buckets: &'a [Bucket],
+        now: Timestamp,
+    ) -> StoreFuture<'a, Vec<GuessRecord>> {
+        let records = self.0.lock().unwrap();
+        let found = records.iter().filter(|(owner, it)| {
+            *owner == tenant && buckets.contains(&it.bucket) && it.expires_at > now
+        });
+        let found = found.map(|(_, it)| *it).collect();
+        Box::pin(async move { Ok(found) })
+    }
+
+    fn insert_guesses(&self, tenant: TenantId, records: Vec<GuessRecord>) -> StoreFuture<'_, ()> {
+        let mut stored = self.0.lock().unwrap();
+        for record in records {
+            stored.retain(|(owner, it)| {
+                (*owner, it.bucket, it.number) != (tenant, record.bucket, record.number)
+            });
+            stored.push((tenant, record));
+        }
+        Box::pin(async { Ok(()) })
+    }
+
+    fn sweep_guesses(&self, expired: Timestamp) -> StoreFuture<'_, usize> {
+        self.0.lock().unwrap().retain(|(_, it)| it.expires_at > expired);
+        Box::pin(async { Ok(0) })
+    }
+}
+
+fn finish<T>(future: impl Future<Output = T>) -> T {
+    let mut context = Context::from_waker(Waker::noop());
+    match pin!(future).poll(&mut context) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("the store answers at once"),
+    }
+}
+
+fn bucket(name: u8) -> Bucket {
+    Bucket([name; 17])
+}
+
+fn number(group: u8, name: u8) -> CountedNumber {
+    CountedNumber { group: bucket(group), number: [name; 16] }
+}
+
+fn limits(day: Limit, quarter: Limit, application: Limit) -> GuessLimits {
+    GuessLimits { day, quarter, application }
+}
+
+struct Scene {
+    ledger: GuessLedger,
+    store: Records,
+    limits: GuessLimits,
+}
+
+impl Scene {
+    fn new(limits: GuessLimits) -> Self {
+        Self { ledger: GuessLedger::default(), store: Records::default(), limits }
+    }
+
+    fn counted(&self, ms: i64, numbers: &[CountedNumber]) -> Counted {
+        let now = Timestamp { unix_ms: ms };
+        let tenant = TenantId(Uuid::nil());
+        let counting = Counting { tenant, application: bucket(255), limits: self.limits, now };
+        finish(self.ledger.count(&self.store, counting, numbers)).unwrap()
+    }
+
+    fn is_on(&self, ms: i64, it: CountedNumber) -> bool {
+        self.counted(ms, &[it]).fingerprinting == Fingerprinting::On
+    }
+
+    fn flush(&self, ms: i64) {
+        finish(self.ledger.flush(&self.store, Timestamp { unix_ms: ms })).unwrap();
+    }
+}
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+
+#[test]
+fn spent_group_withholds_new_and_repeated_numbers_until_the_window_moves_on() {
+    let scene = Scene::new(limits(Limit::Count(3), Limit::Off, Limit::Off));
+    for name in 0..3 {
+        let spent = scene.counted(i64::from(name), &[number(1, name)]).spent;
+        assert_eq!(spent.contains(&Budget::Day), name == 2, "spent once, by the last one");
+    }
+    assert!(!scene.is_on(10, number(1, 9)), "the fourth distinct number");
+    assert!(!scene.is_on(11, number(1, 0)), "a repeat of the first one");
+    assert!(scene.is_on(12, number(2, 9)), "another group has its own budget");
+    assert!(!scene.is_on(DAY_MS - 1, number(1, 0)));
+    assert!(scene.is_on(DAY_MS, number(1, 9)), "the first one has left the window");
+    assert!(!scene.is_on(DAY_MS, number(1, 0)), "and made room for one");
+}
+
+#[test]
+fn repeats_of_a_number_count_once() {
+    let scene = Scene::new(limits(Limit::Count(2), Limit::Off, Limit::Off));
+    for ms in 0..50 {
+        assert!(scene.is_on(ms, number(1, 0)));
+    }
+    assert!(scene.is_on(50, number(1, 1)));
+    assert!(!scene.is_on(51, number(1, 0)));
+}
+
+#[test]
+fn numbers_of_one_token_are_counted_one_after_the_other() {
+    let scene = Scene::new(limits(Limit::Count(2), Limit::Off, Limit::Off));
+    let many: Vec<_> = (0..5).map(|it| number(1, it)).collect();
+    assert_eq!(scene.counted(0, &many).fingerprinting, Fingerprinting::Withheld);
+    assert!(!scene.is_on(1, number(1, 7)), "two of the five were counted");
+}
+
+#[test]
+fn application_budget_counts_numbers_after_the_first_of_each_group() {
+    let scene = Scene::new(limits(Limit::Off, Limit::Off, Limit::Count(3)));
+    for group in 0..100 {
+        assert!(scene.is_on(0, number(group, 0)), "the first of each group is free");
+        assert!(scene.is_on(0, number(group, 0)), "and so is its repeat");
+    }
+    for group in 0..3 {
+        assert!(scene.is_on(1, number(group, 1)));
+    }
+    assert!(!scene.is_on(2, number(50, 1)), "the budget is spent for every group");
+    assert!(!scene.is_on(2, number(200, 0)));
+    assert!(scene.is_on(DAY_MS + 1, number(50, 1)));
+}
+
+#[test]
+fn counts_survive_a_restart_and_are_shared_through_the_store() {
+    let limit = limits(Limit::Count(2), Limit::Count(3), Limit::Count(9));
+    let first = Scene::new(limit);
+    assert!(first.is_on(0, number(1, 0)) && first.is_on(1, number(1, 1)));
+    first.flush(2);
+    let second = Scene { ledger: GuessLedger::default(), store: first.store, limits: limit };
+    assert!(!second.is_on(3, number(1, 0)));
+    assert!(!second.is_on(3, number(1, 2)));
+    // A day later the numbers count for the quarter only.
+    assert!(second.is_on(DAY_MS + 5, number(1, 2)));
+    second.flush(DAY_MS + 6);
+    let third = Scene { ledger: GuessLedger::default(), store: second.store, limits: limit };
+    assert!(!third.is_on(3 * DAY_MS, number(1, 3)), "three in 90 days");
+    assert!(third.is_on(90 * DAY_MS, number(1, 3)));
+}
+
+#[test]
+fn counts_that_could_not_be_written_wait_for_the_next_flush() {
+    let scene = Scene::new(limits(Limit::Count(1), Limit::Off, Limit::Off));
+    assert!(scene.is_on(0, number(1, 0)));
+    // Long unused and dropped from memory: what waits is still known.
+    scene.ledger.lock().buckets.clear();
+    assert!(!scene.is_on(60_000, number(1, 1)));
+    scene.flush(60_001);
+    assert_eq!(scene.store.0.lock().unwrap().len(), 1);
+    assert_eq!(scene.ledger.lock().pending_count, 0);
+}
+
+/// Every evaluation with its time, and distinct numbers counted by looking at all of them.
+struct Model(Vec<(i64, u8)>);
+
+impl Model {
+    fn distinct(&self, now: i64, window: i64) -> usize {
+        let within = self.0.iter().filter(|(at, _)| *at > now - window);
+        within.map(|(_, it)| *it).collect::<std::collections::HashSet<_>>().len()
+    }
+}
+
+#[test]
+fn random_histories_keep_both_windows_exactly() {
+    let mut seed = 0x2545_F491_4F6C_DD1D_u64;
+    let mut random = |below: u64| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed % below
+    };
+    for round in 0..40 {
+        let scene = Scene::new(limits(Limit::Count(5), Limit::Count(9), Limit::Off));
+        let mut model = Model(Vec::new());
+        let mut now = 0_i64;
+        for step in 0..400 {
+            let longest = [1, 60_000, 3_600_000, 20 * 3_600_000, 12 * DAY_MS][random(5) as usize];
+            now += random(longest as u64) as i64;
+            let it = random(14) as u8;
+            let room = model.distinct(now, DAY_MS) < 5 && model.distinct(now, 90 * DAY_MS) < 9;
+            assert_eq!(scene.is_on(now, number(1, it)), room, "round {round}, step {step}");
+            if room {
+                model.0.push((now, it));
+            }
+            if random(3) == 0 {
+                scene.flush(now);
+            }
+            // Whatever window is looked at, it never holds more than the limits.
+            assert!(model.distinct(now, DAY_MS) <= 5 && model.distinct(now, 90 * DAY_MS) <= 9);
+        }
+    }
+}
