@@ -143,28 +143,28 @@ fn headers() -> Value {
             "schema": {"type": "string", "minLength": 1, "maxLength": 128},
         },
         "RetryAfter": {
-            "description": "How many seconds to wait before trying again.",
-            "required": true,
+            "description": "How many seconds to wait before trying again. Absent when a search budget is spent: waiting a moment does not help then.",
+            "required": false,
             "schema": {"type": "integer", "minimum": 1},
         },
         "RateLimitLimit": {
             "description": "How many requests the limit allows in its window.",
-            "required": true,
+            "required": false,
             "schema": {"type": "integer", "minimum": 1},
         },
         "RateLimitRemaining": {
             "description": "How many of them are left: none.",
-            "required": true,
+            "required": false,
             "schema": {"type": "integer", "const": 0},
         },
         "RateLimitReset": {
             "description": "In how many seconds there is room again; the same as `Retry-After`.",
-            "required": true,
+            "required": false,
             "schema": {"type": "integer", "minimum": 1},
         },
         "XRateLimitReset": {
             "description": "The same in seconds since 1970.",
-            "required": true,
+            "required": false,
             "schema": {"type": "integer", "minimum": 1},
         },
         "Deprecation": {

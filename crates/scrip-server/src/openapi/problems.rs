@@ -44,7 +44,7 @@ const PROBLEMS: &[(u16, &str, &str)] = &[
     (
         429,
         "TooManyRequests",
-        "More requests than a limit allows. The detail names it, and the headers say how long to wait.",
+        "More requests than a limit allows. The detail names it, and the headers say how long to wait. A spent search budget has no such headers.",
     ),
     (500, "InternalError", "Our fault. Safe to try again with the same idempotency key."),
     (

@@ -36,6 +36,7 @@ mod expressions;
 mod get_challenge_result;
 mod get_session;
 mod get_token;
+mod guessing_budget;
 mod hostile_clients;
 mod idempotency;
 mod idempotency_public;
@@ -63,6 +64,7 @@ mod receive_result;
 #[path = "../support/redis.rs"]
 mod redis;
 mod replays;
+mod search_budget;
 mod search_tokens;
 mod server;
 mod session_containers;

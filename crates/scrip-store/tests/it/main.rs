@@ -41,6 +41,7 @@ mod conformance_answers;
 mod conformance_batch;
 mod conformance_directory;
 mod conformance_duplicates;
+mod conformance_guesses;
 mod conformance_logs;
 mod conformance_sessions;
 mod conformance_sweeps;

@@ -30,6 +30,7 @@ use scrip_core::{
     time::Month,
     token_intent::NewTokenIntent,
     token_type::TokenType,
+    guessing_budget::{Bucket, GuessRecord},
 };
 use scrip_seal::{Fingerprint, IndexDigest};
 use scrip_store::transfer::{
@@ -126,6 +127,14 @@ impl Scene {
         prune(&world).await;
         let known = Known { keys, session_key, cards, intent, tenants };
         let mut desk = Desk { caller: ours, stranger: theirs, world };
+        let counted = GuessRecord {
+            bucket: Bucket([1; 17]),
+            number: [2; 16],
+            at: later(),
+            expires_at: later().after(DAY),
+        };
+        let tenant = desk.caller.tenant().id;
+        desk.store().insert_guesses(tenant, vec![counted]).await.unwrap();
         for at in 0..40 {
             desk.insert(sample(at)).await;
             desk = desk.turned();
