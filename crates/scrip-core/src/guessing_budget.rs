@@ -148,11 +148,7 @@ pub trait GuessStore {
     ) -> StoreFuture<'a, Vec<GuessRecord>>;
 
     /// Stores the records; one that is stored already keeps the later time.
-    fn insert_guesses(
-        &self,
-        tenant: TenantId,
-        records: Vec<GuessRecord>,
-    ) -> StoreFuture<'_, ()>;
+    fn insert_guesses(&self, tenant: TenantId, records: Vec<GuessRecord>) -> StoreFuture<'_, ()>;
 
     /// Removes some of the records that had expired by then; how many.
     fn sweep_guesses(&self, expired: Timestamp) -> StoreFuture<'_, usize>;

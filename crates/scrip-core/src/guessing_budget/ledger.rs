@@ -249,12 +249,7 @@ impl State {
             && !is_reached(limits.quarter, self.distinct(tenant, group, now, QUARTER))
     }
 
-    fn count_number(
-        &mut self,
-        counting: Counting,
-        it: &CountedNumber,
-        spent: &mut Vec<Budget>,
-    ) {
+    fn count_number(&mut self, counting: Counting, it: &CountedNumber, spent: &mut Vec<Budget>) {
         let Counting { tenant, application, limits, now } = counting;
         let group = &self.loaded(tenant, it.group, now).counted;
         let is_repeat = group.holds(&it.number, now, DAY);

@@ -172,7 +172,10 @@ fn spent_budget_does_not_deduplicate() {
     assert_ne!(made["id"], known["id"]);
     assert_eq!(made["_extras"]["deduplicated"], json!(false));
     let repeat = scene.server.created(&scene.masked, &card(&numbers[0]));
-    assert_eq!((&repeat["_extras"]["deduplicated"], &repeat["fingerprint"]), (&json!(false), &Value::Null));
+    assert_eq!(
+        (&repeat["_extras"]["deduplicated"], &repeat["fingerprint"]),
+        (&json!(false), &Value::Null)
+    );
 }
 
 #[test]
@@ -196,7 +199,10 @@ fn intents_tokenize_and_patch_share_the_budget_and_succeed_when_it_is_spent() {
     let patched = server.patch(key, &id, &json!({"data": {"number": numbers[22]}})).is(200);
     assert_eq!(patched["fingerprint"], Value::Null);
     let stored = server.get(&scene.keys.private, &id).is(200);
-    assert_eq!((&stored["fingerprint"], &stored["data"]["number"]), (&Value::Null, &json!(numbers[22])));
+    assert_eq!(
+        (&stored["fingerprint"], &stored["data"]["number"]),
+        (&Value::Null, &json!(numbers[22]))
+    );
 }
 
 #[test]
@@ -285,10 +291,12 @@ fn spent_budget_is_recorded_once_and_counted_by_the_metric() {
         &[scrip_core::permission::Permission::LogRead],
     );
     let logs = scene.server.fetch(&key, "/logs?size=100").is(200);
-    let spent = logs["data"].as_array().unwrap().iter().filter(|it| it["operation"] == "spend_budget");
+    let spent =
+        logs["data"].as_array().unwrap().iter().filter(|it| it["operation"] == "spend_budget");
     let spent: Vec<_> = spent.collect();
     assert_eq!(spent.len(), 1, "{logs}");
-    let counted = scene.server.app.vault.guesses.spent.iter().find(|it| it.0 == "number_guesses_day");
+    let counted =
+        scene.server.app.vault.guesses.spent.iter().find(|it| it.0 == "number_guesses_day");
     assert_eq!(counted, Some(("number_guesses_day", 1)));
     assert!(!logs.to_string().contains(&numbers[0]));
 }

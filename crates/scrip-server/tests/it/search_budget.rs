@@ -52,10 +52,17 @@ impl Scene {
 #[track_caller]
 fn check_spent(reply: &Reply) {
     assert_eq!(reply.status, 429, "{}", reply.text);
-    for header in
-        ["retry-after", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", "x-ratelimit-reset"]
-    {
-        assert!(!reply.headers.contains_key(header), "the official clients would wait for {header}");
+    for header in [
+        "retry-after",
+        "ratelimit-limit",
+        "ratelimit-remaining",
+        "ratelimit-reset",
+        "x-ratelimit-reset",
+    ] {
+        assert!(
+            !reply.headers.contains_key(header),
+            "the official clients would wait for {header}"
+        );
     }
 }
 
@@ -79,21 +86,20 @@ fn misses_of_digits_with_the_same_last_four_are_limited() {
 
 #[test]
 fn searches_with_a_result_are_not_counted_as_misses() {
-    let scene = Scene::new(TenantKind::Production, |it| Quotas {
-        search_misses: Limit::Count(1),
-        ..it
-    });
+    let scene =
+        Scene::new(TenantKind::Production, |it| Quotas { search_misses: Limit::Count(1), ..it });
     for _ in 0..100 {
-        assert_eq!(scene.search(&scene.masked, "6789").is(200)["data"].as_array().unwrap().len(), 1);
+        assert_eq!(
+            scene.search(&scene.masked, "6789").is(200)["data"].as_array().unwrap().len(),
+            1
+        );
     }
 }
 
 #[test]
 fn misses_of_short_texts_are_limited_for_each_application() {
-    let scene = Scene::new(TenantKind::Production, |it| Quotas {
-        search_misses: Limit::Count(1),
-        ..it
-    });
+    let scene =
+        Scene::new(TenantKind::Production, |it| Quotas { search_misses: Limit::Count(1), ..it });
     for it in 0..50 {
         assert_eq!(scene.search(&scene.masked, &format!("{it:04}")).status, 200);
     }

@@ -82,8 +82,7 @@ impl GuessStore for PostgresStore {
     fn sweep_guesses(&self, expired: Timestamp) -> StoreFuture<'_, usize> {
         Box::pin(async move {
             let every = self.of_every_tenant();
-            let swept =
-                execute(&every, SWEEP_GUESSES, &[&expired.unix_ms, &SWEPT_AT_ONCE]).await?;
+            let swept = execute(&every, SWEEP_GUESSES, &[&expired.unix_ms, &SWEPT_AT_ONCE]).await?;
             Ok(count(swept))
         })
     }

@@ -71,8 +71,7 @@ fn insert_guesses(
     records: &[GuessRecord],
 ) -> Result<(), StoreError> {
     for GuessRecord { bucket, number, at, expires_at } in records {
-        let parameters =
-            (tenant.0.as_bytes(), bucket.0, number, at.unix_ms, expires_at.unix_ms);
+        let parameters = (tenant.0.as_bytes(), bucket.0, number, at.unix_ms, expires_at.unix_ms);
         execute(connection, INSERT_GUESS, parameters)?;
     }
     Ok(())

@@ -177,13 +177,8 @@ const SESSIONS: &[Column] = &[
 ];
 const SESSION_EVENTS: &[Column] =
     &[id("tenant"), number("seq"), id("id"), number("at"), bytes("body")];
-const GUESSES: &[Column] = &[
-    id("tenant"),
-    bytes("bucket"),
-    bytes("number"),
-    number("counted_at"),
-    number("expires_at"),
-];
+const GUESSES: &[Column] =
+    &[id("tenant"), bytes("bucket"), bytes("number"), number("counted_at"), number("expires_at")];
 const ANSWERS: &[Column] = &[id("tenant"), bytes("digest"), number("created_at"), bytes("head")];
 /// A token by its id: its number is another one elsewhere.
 const ANSWER_DATA: &[Column] =

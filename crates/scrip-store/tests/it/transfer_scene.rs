@@ -11,6 +11,7 @@ use scrip_core::{
     answer::{Remember, Rendered},
     audit::{Operation, chain::Log, trail::Seen},
     caller::{Caller, Mandate, Needs},
+    guessing_budget::{Bucket, GuessRecord},
     id::{TokenId, TokenIntentId},
     operations::{
         authorize_access_session::{Authorization, authorize_access_session},
@@ -30,7 +31,6 @@ use scrip_core::{
     time::Month,
     token_intent::NewTokenIntent,
     token_type::TokenType,
-    guessing_budget::{Bucket, GuessRecord},
 };
 use scrip_seal::{Fingerprint, IndexDigest};
 use scrip_store::transfer::{
