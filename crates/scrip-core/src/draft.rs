@@ -13,6 +13,7 @@ use crate::{
     disclosure::{ExpressionMarks, ExpressionTrust, Withheld, check_conversion, has_reveal_right},
     error::{Error, FieldError},
     expressions::{Evaluated, Evaluation, Failures, IdSource, token_id},
+    guessing_budget::{EvaluatedNumbers, Fingerprinting},
     id::TokenId,
     permission::{Permission, Transform},
     plain::Plain,
@@ -37,6 +38,8 @@ pub(crate) struct Draft {
     body: Body,
     cvc: Option<Cvc>,
     naming: Naming,
+    /// What its expressions gave, until the guessing budget has counted it.
+    texts: Vec<String>,
 }
 
 /// What can be done when the id is taken.
@@ -90,7 +93,7 @@ impl Draft {
         };
         let failures = if knows_data { Failures::Report } else { Failures::Hide };
         let evaluation = Evaluation { caller, token_type, body: &body, vault, failures };
-        let Evaluated { fingerprint, indexes } = evaluation.evaluate()?;
+        let Evaluated { fingerprint, indexes, texts, .. } = evaluation.evaluate()?;
         let (id, naming) = match new.id.take() {
             None => (TokenId::random(vault.chance), Naming::Fixed),
             // A caller that may not know the number is not told whether an id holds it.
@@ -115,9 +118,28 @@ impl Draft {
         record.expressions = trust.marks(caller, token_type, &body, vault.disclosure);
         let token = StoredToken { record, cvc: None };
         let deduplicate = deduplicate(caller, new.deduplicate, fingerprint.is_some());
-        let mut draft = Self { token, permit, intent, deduplicate, patch, body, cvc, naming };
+        let mut draft =
+            Self { token, permit, intent, deduplicate, patch, body, cvc, naming, texts };
         draft.seal()?;
         Ok(draft)
+    }
+
+    /// Before it is written: when a budget is spent, it has no fingerprint and no duplicate.
+    ///
+    /// # Errors
+    /// The counters cannot be read.
+    pub(crate) async fn spend_guesses(&mut self, vault: &Vault) -> Result<(), Error> {
+        let (caller, record) = (self.permit.caller(), &self.token.record);
+        let texts = std::mem::take(&mut self.texts);
+        let (token_type, data) = (record.token_type, &self.body.data);
+        let evaluated = EvaluatedNumbers { token_type, data, texts: &texts };
+        if vault.count_numbers(caller, &record.containers, evaluated).await? == Fingerprinting::On {
+            return Ok(());
+        }
+        self.token.record.fingerprint = None;
+        self.deduplicate = Deduplicate::No;
+        self.patch = None;
+        self.seal()
     }
 
     /// Under the id that it has now.

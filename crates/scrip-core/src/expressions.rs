@@ -32,6 +32,10 @@ const METADATA_MAX: usize = 50;
 pub(crate) struct Evaluated {
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) indexes: Vec<IndexDigest>,
+    /// How many of the indexes are of the data; the rest are of the metadata.
+    pub(crate) data_indexes: usize,
+    /// What the fingerprint expression and the search indexes gave, for the guessing budget.
+    pub(crate) texts: Vec<String>,
 }
 
 /// What becomes of an expression that fails, or gives nothing, on this data.
@@ -55,14 +59,16 @@ pub(crate) struct Evaluation<'a> {
 impl Evaluation<'_> {
     pub(crate) fn evaluate(&self) -> Result<Evaluated, FieldError> {
         let Self { caller, token_type, body, .. } = *self;
-        let fingerprint = self.fingerprint()?;
-        let mut indexes = self.indexes()?;
+        let mut texts = Vec::new();
+        let fingerprint = self.fingerprint(&mut texts)?;
+        let mut indexes = self.indexes(&mut texts)?;
+        let data_indexes = indexes.len();
         indexes.extend(metadata_indexes(caller.tenant(), body)?);
         // A mask sees a covered number; of other types it sees the data.
         if body.mask.is_some() && (token_type.is_card() || self.failures == Failures::Report) {
             self.check_mask()?;
         }
-        Ok(Evaluated { fingerprint, indexes })
+        Ok(Evaluated { fingerprint, indexes, data_indexes, texts })
     }
 
     fn check_mask(&self) -> Result<(), FieldError> {
@@ -106,7 +112,7 @@ impl Evaluation<'_> {
         }
     }
 
-    fn fingerprint(&self) -> Result<Option<Fingerprint>, FieldError> {
+    fn fingerprint(&self, texts: &mut Vec<String>) -> Result<Option<Fingerprint>, FieldError> {
         const FIELD: &str = "fingerprint_expression";
         let Self { caller, token_type, body, .. } = *self;
         let (tenant, work) = (caller.tenant(), caller.work());
@@ -118,13 +124,17 @@ impl Evaluation<'_> {
         if body.withheld.fingerprint {
             return Ok(None);
         }
-        let of_text = |text: &str| tenant.keys.fingerprint(token_type.as_str(), text.as_bytes());
+        let mut of_text = |text: String| {
+            let fingerprint = tenant.keys.fingerprint(token_type.as_str(), text.as_bytes());
+            texts.push(text);
+            fingerprint
+        };
         let Some(expression) = own else {
             let seen = (body.data.expose(), None);
             let value = evaluate_text(work, token_type.default_fingerprint(), seen);
             let value = value.map_err(|error| error.named(FIELD));
             return match (value, self.failures) {
-                (Ok(value), _) => Ok(Some(of_text(&value))),
+                (Ok(value), _) => Ok(Some(of_text(value))),
                 (Err(_), Failures::Hide) => Ok(Some(self.random_fingerprint())),
                 (Err(error), Failures::Report) => Err(error),
             };
@@ -136,7 +146,7 @@ impl Evaluation<'_> {
             value.map_err(|error| error.named(FIELD))
         })?;
         // A token without a fingerprint would tell that the expression failed.
-        Ok(Some(value.map_or_else(|| self.random_fingerprint(), |it| of_text(&it))))
+        Ok(Some(value.map_or_else(|| self.random_fingerprint(), of_text)))
     }
 
     fn random_fingerprint(&self) -> Fingerprint {
@@ -145,7 +155,7 @@ impl Evaluation<'_> {
         Fingerprint(bytes)
     }
 
-    fn indexes(&self) -> Result<Vec<IndexDigest>, FieldError> {
+    fn indexes(&self, texts: &mut Vec<String>) -> Result<Vec<IndexDigest>, FieldError> {
         let Self { caller, token_type, body, .. } = *self;
         let work = caller.work();
         let sources =
@@ -161,9 +171,11 @@ impl Evaluation<'_> {
                 continue;
             }
             let value = self.value(&|data| index_value(work, &expression, data, &field))?;
-            let digest = value.map(|it| caller.tenant().keys.index(it.as_bytes()));
-            if let Some(digest) = digest.filter(|it| !digests.contains(it)) {
+            let Some(value) = value else { continue };
+            let digest = caller.tenant().keys.index(value.as_bytes());
+            if !digests.contains(&digest) {
                 digests.push(digest);
+                texts.push(value);
             }
         }
         Ok(digests)

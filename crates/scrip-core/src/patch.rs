@@ -15,7 +15,8 @@ use crate::{
     },
     draft::check_expiry,
     error::{Error, FieldError},
-    expressions::{Evaluation, Failures, names_secret},
+    expressions::{Evaluated, Evaluation, Failures, names_secret},
+    guessing_budget::{EvaluatedNumbers, Fingerprinting},
     id::TokenIntentId,
     permission::{Permission, Transform},
     plain::Plain,
@@ -34,6 +35,8 @@ pub(crate) struct Change {
     cvc: CvcEdit,
     /// Whether it is a candidate for being somebody else's duplicate.
     pub(crate) identity_changed: bool,
+    /// What its expressions gave, where the guessing budget counts it.
+    texts: Option<Vec<String>>,
 }
 
 #[derive(Clone, Copy)]
@@ -95,6 +98,7 @@ impl Patching<'_> {
         }
         let evaluation = Evaluation { caller, token_type, body: &body, vault, failures };
         let evaluated = evaluation.evaluate()?;
+        let texts = is_guess(&before, patch, &evaluated).then_some(evaluated.texts);
         let identity_changed = evaluated.fingerprint != before.fingerprint
             || containers.set_text() != before.containers.set_text();
 
@@ -112,7 +116,7 @@ impl Patching<'_> {
         record.expressions = trust.marks(caller, token_type, &body, vault.disclosure);
         record.body = body.seal(tenant, &record)?;
         let token = StoredToken { record, cvc: kept_cvc };
-        Ok(Change { token, body, cvc, identity_changed })
+        Ok(Change { token, body, cvc, identity_changed, texts })
     }
 
     /// Where the token goes, which must be allowed and must not show the caller more of it.
@@ -191,7 +195,44 @@ fn patches_expressions(patch: &TokenPatch) -> bool {
     patch.mask.is_some() || patch.search_indexes.is_some() || patch.fingerprint_expression.is_some()
 }
 
+/// Whether the patch brings a number, or changes what an equal number would have the same of. What
+/// only changes metadata or an expiry tells nothing about numbers.
+fn is_guess(before: &TokenRecord, patch: &TokenPatch, evaluated: &Evaluated) -> bool {
+    let own = ["number", "account_number", "routing_number"];
+    let brings = |data: &Plain| match data.expose().as_object() {
+        Some(members) if before.token_type != TokenType::Token => {
+            own.iter().any(|it| members.contains_key(*it))
+        }
+        Some(_) | None => true,
+    };
+    let mut of_data = evaluated.indexes.iter().take(evaluated.data_indexes);
+    patch.data.as_ref().is_some_and(brings)
+        || evaluated.fingerprint != before.fingerprint
+        || of_data.any(|it| !before.indexes.contains(it))
+}
+
 impl Change {
+    /// Before it is written: when a budget is spent, it has no fingerprint and no duplicate.
+    ///
+    /// # Errors
+    /// The counters cannot be read.
+    pub(crate) async fn spend_guesses(
+        &mut self,
+        vault: &Vault,
+        caller: &Caller,
+    ) -> Result<(), Error> {
+        let Some(texts) = self.texts.take() else { return Ok(()) };
+        let record = &self.token.record;
+        let (token_type, data) = (record.token_type, &self.body.data);
+        let evaluated = EvaluatedNumbers { token_type, data, texts: &texts };
+        if vault.count_numbers(caller, &record.containers, evaluated).await? == Fingerprinting::On {
+            return Ok(());
+        }
+        self.token.record.fingerprint = None;
+        self.token.record.body = self.body.seal(caller.tenant(), &self.token.record)?;
+        Ok(())
+    }
+
     /// The answer shows no more than the caller saw before the token moved, or sees after.
     pub(crate) fn shown_by(&self, caller: &Caller, before: Transform) -> Result<Permit, Error> {
         let permit = caller.permit(Permission::TokenUpdate, &self.token.record)?;

@@ -168,15 +168,6 @@ pub(super) fn evaluated_numbers(
     collector.found
 }
 
-/// What the type's own fingerprint expression gives where that is not the type's number.
-pub(crate) fn own_texts(token_type: TokenType, data: &Plain) -> Vec<String> {
-    match (token_type, data.expose()) {
-        (TokenType::Token, Value::String(text)) => vec![text.clone()],
-        (TokenType::Token, Value::Number(number)) => vec![number.to_string()],
-        (_, _) => Vec::new(),
-    }
-}
-
 /// The numbers of a search term.
 pub(super) fn searched_numbers(caller: &Caller, term: &str) -> Vec<CountedNumber> {
     let mut collector = Collector::new(caller);

@@ -11,9 +11,8 @@ use crate::{
     container::Containers,
     cvc::{cvc_end, prepare_cvc, take_cvc},
     error::{Error, FieldError},
-    expressions::{Evaluation, Failures},
-    expressions::evaluate,
-    guessing_budget::{EvaluatedNumbers, Fingerprinting, numbers::own_texts},
+    expressions::{Evaluated, Evaluation, Failures},
+    guessing_budget::{EvaluatedNumbers, Fingerprinting},
     id::{TokenIntentId, random_uuid},
     permission::Permission,
     store::Beside,
@@ -45,10 +44,7 @@ pub async fn create_token_intent(
     let body = Body { data, search_indexes: Some(Vec::new()), ..Body::default() };
     let failures = Failures::Report;
     let evaluation = Evaluation { caller, token_type, body: &body, vault, failures };
-    let fingerprint = evaluation.evaluate()?.fingerprint;
-    let fingerprint = evaluate(caller, token_type, &body)?.fingerprint;
-    let containers = Containers::from(token_type.default_container());
-    let texts = own_texts(token_type, &body.data);
+    let Evaluated { fingerprint, texts, .. } = evaluation.evaluate()?;
     let evaluated = EvaluatedNumbers { token_type, data: &body.data, texts: &texts };
     let counted = vault.count_numbers(caller, &containers, evaluated).await?;
     let fingerprint = fingerprint.filter(|_| counted == Fingerprinting::On);

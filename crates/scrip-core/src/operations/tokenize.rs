@@ -46,7 +46,10 @@ pub async fn tokenize(
             Err(error) => Err(error),
         };
         match draft {
-            Ok(draft) => drafts.push(draft),
+            Ok(mut draft) => {
+                draft.spend_guesses(vault).await?;
+                drafts.push(draft);
+            }
             Err(Error::Invalid(fields)) => {
                 errors.extend(fields.into_iter().map(|it| it.within(&path)));
             }

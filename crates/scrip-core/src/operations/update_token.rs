@@ -44,7 +44,8 @@ pub async fn update_token(
             stored.settle_cvc(vault, permit.transform(), latest).await?;
         }
         let patching = Patching { vault, caller, now, cause: PatchCause::Request };
-        let change = patching.apply(stored, &patch)?;
+        let mut change = patching.apply(stored, &patch)?;
+        change.spend_guesses(vault, caller).await?;
         // Two permits: one to write with, one to show the result by, after a move perhaps.
         let shown_by = change.shown_by(caller, permit.transform())?;
         let render =
