@@ -194,9 +194,15 @@ fn random_histories_keep_both_windows_exactly() {
         let mut model = Model(Vec::new());
         let mut now = 0_i64;
         for step in 0..400 {
-            let longest = [1, 60_000, 3_600_000, 20 * 3_600_000, 12 * DAY_MS][random(5) as usize];
-            now += random(longest as u64) as i64;
-            let it = random(14) as u8;
+            let longest = match random(5) {
+                0 => 1,
+                1 => 60_000,
+                2 => 3_600_000,
+                3 => 20 * 3_600_000,
+                _ => 12 * 24 * 3_600_000,
+            };
+            now += i64::try_from(random(longest)).unwrap();
+            let it = u8::try_from(random(14)).unwrap();
             let room = model.distinct(now, DAY_MS) < 5 && model.distinct(now, 90 * DAY_MS) < 9;
             assert_eq!(scene.is_on(now, number(1, it)), room, "round {round}, step {step}");
             if room {
