@@ -383,6 +383,7 @@ fn labels_are_words_of_ours() {
                 "version" => word == env!("CARGO_PKG_VERSION"),
                 "status" | "reason" | "turn" | "outcome" | "kind" | "cache" | "log"
                 | "decision" | "pool" => words.contains(word.as_str()),
+                "budget" => Budget::ALL.iter().any(|it| it.as_str() == word),
                 _ => false,
             };
             assert!(known, "{name}={word} of {}", sample.name);

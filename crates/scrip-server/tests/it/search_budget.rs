@@ -42,10 +42,7 @@ impl Scene {
 
     fn search(&self, key: &str, term: &str) -> Reply {
         let query = json!({"query": format!("data:\"{term}\"")});
-        let one = self.server.post(key, "/v2/tokens/search", &query);
-        let other = self.server.post(key, "/tokens/search", &query);
-        assert_eq!(one.status, other.status, "{term}");
-        one
+        self.server.post(key, "/v2/tokens/search", &query)
     }
 }
 
@@ -73,8 +70,12 @@ fn misses_of_digits_with_the_same_last_four_are_limited() {
     for it in 0..20 {
         let reply = scene.search(&scene.masked, &format!("1{it:02}-6789"));
         assert_eq!(reply.is(200)["data"], json!([]));
-        assert_eq!(scene.search(&scene.masked, &format!("1{it:02}6789")).status, 200, "a repeat");
+        // The same digits are the same term; the twentieth spends the budget.
+        let repeat = scene.search(&scene.masked, &format!("1{it:02}6789"));
+        assert_eq!(repeat.status == 200, it < 19, "{}", repeat.text);
     }
+    let query = json!({"query": "data:1216789"});
+    check_spent(&scene.server.post(&scene.masked, "/tokens/search", &query));
     check_spent(&scene.search(&scene.masked, "1216789"));
     check_spent(&scene.search(&scene.masked, "100-6789"));
     check_spent(&scene.search(&scene.masked, "999-88-6789"));

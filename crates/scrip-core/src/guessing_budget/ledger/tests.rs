@@ -57,7 +57,9 @@ fn bucket(name: u8) -> Bucket {
 }
 
 fn number(group: u8, name: u8) -> CountedNumber {
-    CountedNumber { group: bucket(group), number: [name; 16] }
+    let mut bytes = [name; 16];
+    bytes[0] = group;
+    CountedNumber { group: bucket(group), number: bytes }
 }
 
 fn limits(day: Limit, quarter: Limit, application: Limit) -> GuessLimits {
