@@ -10,6 +10,7 @@ use std::{
 };
 
 use scrip_core::{
+    guessing_budget::Budget,
     permission::{Permission, Transform},
     rate_limit::Row,
     tenant::Settings,
