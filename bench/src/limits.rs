@@ -59,7 +59,7 @@ fn counting(counters: &Counters, step_us: u64, addresses: u32) -> impl Fn() -> b
 }
 
 pub(crate) fn measure() -> anyhow::Result<Cost> {
-    let root = RootKey::from_text("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")?;
+    let root = RootKey::from_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")?;
     let pepper = Pepper::create(&root)?.0;
     let key = "key_prod_us_pvt_ABCDEFGHJKMNPQRSTVWXYZ0123456789ABCDEFG";
     let counters = || Counters::new(COUNTERS_MAX);

@@ -80,6 +80,7 @@ operations! {
     GetTenant "get_tenant";
     UpdateTenant "update_tenant";
     DeleteTenant "delete_tenant";
+    RestoreTenant "restore_tenant";
     GetTenantQuotas "get_tenant_quotas";
     SetTenantQuotas "set_tenant_quotas";
     CreateApplication "create_application";
@@ -205,6 +206,7 @@ impl Operation {
             | Self::GetTenant
             | Self::UpdateTenant
             | Self::DeleteTenant
+            | Self::RestoreTenant
             | Self::GetTenantQuotas
             | Self::SetTenantQuotas
             | Self::GetTenantUsage
@@ -358,14 +360,18 @@ impl AuditRecord {
         key: &Arc<AuditKey>,
         at: Timestamp,
     ) -> Self {
-        let nobody = Self::of_nobody(Actor::Outsider, Operation::Authenticate, key, at);
-        Self { address, repeats: Some(repeats), ..nobody }
+        let record = Self::of_nobody(Actor::Outsider, Operation::Authenticate, key, at);
+        Self { address, repeats: Some(repeats), ..record }
     }
 
     /// What the same request does to something of another kind.
     #[must_use]
     pub fn also(&self, operation: Operation) -> Self {
         Self { operation, ..self.clone() }
+    }
+
+    pub(crate) fn key(&self) -> &AuditKey {
+        &self.key
     }
 
     /// What the vault does by itself on the way.

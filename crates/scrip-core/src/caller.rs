@@ -69,6 +69,11 @@ pub struct Mandate {
 #[derive(Debug)]
 pub enum TenantDeletion {
     Asked(Mandate),
+    /// Its grace period was over by then.
+    Due {
+        mandate: Mandate,
+        by: Timestamp,
+    },
     /// The operator's, also of a tenant that cannot be loaded: deleting trusts nothing of it.
     /// Without its quotas, what was recorded of it is kept for good.
     ByOperator {
@@ -81,7 +86,7 @@ impl TenantDeletion {
     #[must_use]
     pub fn tenant(&self) -> TenantId {
         match self {
-            Self::Asked(mandate) => mandate.tenant.id,
+            Self::Asked(mandate) | Self::Due { mandate, .. } => mandate.tenant.id,
             Self::ByOperator { tenant, .. } => *tenant,
         }
     }
@@ -90,10 +95,19 @@ impl TenantDeletion {
     #[must_use]
     pub fn retention_seconds(&self) -> Option<i64> {
         let quotas = match self {
-            Self::Asked(mandate) => Some(&mandate.tenant.quotas),
+            Self::Asked(mandate) | Self::Due { mandate, .. } => Some(&mandate.tenant.quotas),
             Self::ByOperator { quotas, .. } => quotas.as_ref(),
         };
         quotas.and_then(|it| i64::try_from(it.log_retention_seconds).ok())
+    }
+
+    /// Whether the policy has to be checked before it is deleted.
+    #[must_use]
+    pub fn is_checked(&self) -> bool {
+        match self {
+            Self::Asked(_) | Self::Due { .. } => true,
+            Self::ByOperator { .. } => false,
+        }
     }
 
     /// Inside the transaction, on the policy as it is then.
@@ -104,6 +118,11 @@ impl TenantDeletion {
         match self {
             Self::ByOperator { .. } => Ok(()),
             Self::Asked(mandate) => mandate.check(records),
+            Self::Due { mandate, by } => {
+                mandate.check(records)?;
+                let is_due = records.tenant.record.deletes_at.is_some_and(|it| it <= *by);
+                is_due.then_some(()).ok_or(Error::NotFound)
+            }
         }
     }
 }

@@ -51,6 +51,8 @@ pub struct Directory {
     /// process runs.
     ended: HashSet<TenantId>,
     alterations: Vec<Alteration>,
+    /// Tenants that were deleted and whose keys are not destroyed yet. Their API keys are unknown.
+    deleting: Vec<Arc<Tenant>>,
 }
 
 /// A tenant, and what tells whether it has to be opened again.
@@ -115,6 +117,7 @@ impl Directory {
             seals: before.map(|it| it.seals.clone()).unwrap_or_default(),
             ended: before.map(|it| it.ended.clone()).unwrap_or_default(),
             alterations: records.unreadable,
+            deleting: Vec::new(),
         };
         let unreadable: HashSet<_> =
             directory.alterations.iter().filter_map(|it| it.tenant).collect();
@@ -171,6 +174,12 @@ impl Directory {
         let audit_key = Arc::clone(&self.audit_key);
         let tenant = keys.filter(|_| sound);
         let tenant = tenant.map(|keys| Arc::new(Tenant::new(keys, audit_key, records)));
+        if let Some(deleted) = tenant.as_ref().filter(|it| it.deletes_at.is_some()) {
+            self.seals.insert(id, seal);
+            self.deleting.push(Arc::clone(deleted));
+            self.tenants.insert(id, Loaded { wrapped, tenant: None });
+            return;
+        }
         if let Some(tenant) = &tenant {
             self.seals.insert(id, seal);
             self.principals.extend(tenant.applications.values().map(|it| {
@@ -237,6 +246,18 @@ impl Directory {
             self.tenants.values().filter_map(|it| it.tenant.as_ref()).collect();
         tenants.sort_by_key(|it| (it.created.at, it.id));
         tenants
+    }
+
+    /// Deleted tenants that can still be restored.
+    #[must_use]
+    pub fn deleting(&self) -> &[Arc<Tenant>] {
+        &self.deleting
+    }
+
+    /// Whether the store has a row of this tenant, whatever became of it.
+    #[must_use]
+    pub fn has_row(&self, id: TenantId) -> bool {
+        self.tenants.contains_key(&id) || self.alterations.iter().any(|it| it.tenant == Some(id))
     }
 
     #[must_use]

@@ -55,6 +55,7 @@ pub mod token;
 pub mod token_intent;
 pub mod token_type;
 pub mod usage;
+pub mod vault_rows;
 pub mod work;
 
 use std::sync::Arc;

@@ -17,6 +17,8 @@ pub struct Quotas {
     pub token_intent_retention_seconds: u64,
     pub rate_limit: RateLimit,
     pub threeds_access: bool,
+    /// How long the keys of a deleted tenant are kept, so that it can be restored.
+    pub deletion_grace_seconds: u64,
     /// Distinct numbers of one group that callers without a reveal right may have evaluated in 24
     /// hours; in 90 days; and of groups beyond their first, for one application, in 24 hours.
     pub number_guesses_day: Limit,
@@ -114,12 +116,21 @@ impl Quotas {
             number_guesses_quarter: Limit::in_production(kind, 40),
             number_guesses_application: Limit::in_production(kind, 1000),
             search_misses: Limit::in_production(kind, 20),
+            deletion_grace_seconds: match kind {
+                TenantKind::Production => DAY,
+                TenantKind::Test => 0,
+            },
         }
     }
 
     #[must_use]
     pub fn log_retention(&self) -> Duration {
         Duration::from_secs(self.log_retention_seconds)
+    }
+
+    #[must_use]
+    pub fn deletion_grace(&self) -> Duration {
+        Duration::from_secs(self.deletion_grace_seconds)
     }
 
     #[must_use]
@@ -147,6 +158,7 @@ impl Quotas {
             ("number_guesses_quarter", self.number_guesses_quarter.to_string()),
             ("number_guesses_application", self.number_guesses_application.to_string()),
             ("search_misses", self.search_misses.to_string()),
+            ("deletion_grace", duration_text(self.deletion_grace_seconds)),
         ]
     }
 
@@ -168,6 +180,10 @@ impl Quotas {
             "token_intent_retention" => match seconds(value, MINUTE..=30 * DAY) {
                 Some(it) => self.token_intent_retention_seconds = it,
                 None => return refuse("token_intent_retention", "must be from 1m to 30d"),
+            },
+            "deletion_grace" => match seconds(value, 0..=30 * DAY) {
+                Some(it) => self.deletion_grace_seconds = it,
+                None => return refuse("deletion_grace", "must be from 0 to 30d"),
             },
             "tokenize_limit" => match count(value) {
                 Some(it) => self.tokenize_limit = it,
@@ -203,7 +219,7 @@ impl Quotas {
             _ => {
                 let rule = "must be log_retention, tokenize_limit, detokenize_limit, \
                     cvc_retention, token_intent_retention, rate_limit, threeds_access, \
-                    number_guesses_day, number_guesses_quarter, number_guesses_application or \
+                    deletion_grace, number_guesses_day, number_guesses_quarter, number_guesses_application or \
                     search_misses";
                 return Err(FieldError::new("quota", rule));
             }
@@ -276,6 +292,7 @@ mod tests {
             ("number_guesses_quarter", "40"),
             ("number_guesses_application", "1000"),
             ("search_misses", "20"),
+            ("deletion_grace", "24h"),
         ];
         let listed = quotas.list();
         assert_eq!(listed.len(), expected.len());
@@ -285,6 +302,7 @@ mod tests {
         let test = Quotas::default_for(TenantKind::Test);
         assert!(test.threeds_access);
         assert_eq!((test.number_guesses_day, test.search_misses), (Limit::Off, Limit::Off));
+        assert_eq!(test.deletion_grace(), Duration::ZERO);
     }
 
     #[test]
@@ -302,6 +320,7 @@ mod tests {
             ("number_guesses_quarter", "off"),
             ("number_guesses_application", "100000"),
             ("search_misses", "1"),
+            ("deletion_grace", "7d"),
         ];
         for (name, value) in values {
             quotas.set(name, value).unwrap();
@@ -335,6 +354,7 @@ mod tests {
             ("number_guesses_day", "0"),
             ("number_guesses_quarter", "100001"),
             ("search_misses", "unlimited"),
+            ("deletion_grace", "31d"),
             ("nothing", "1"),
         ];
         for (name, value) in refused {

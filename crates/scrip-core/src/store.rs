@@ -32,6 +32,7 @@ use crate::{
     token_intent::StoredTokenIntent,
     token_type::TokenType,
     usage::Usage,
+    vault_rows::{DeletedTenant, NotedTime},
 };
 
 pub use access_sessions::AccessSessionStore;
@@ -150,8 +151,18 @@ pub trait Store: AccessSessionStore + GuessStore {
         audit: AuditRecord,
     ) -> StoreFuture<'_, Result<Changed, Error>>;
 
-    /// Removes some of the rows that deleted tenants left; how many.
-    fn purge_tenants(&self, now: Timestamp) -> StoreFuture<'_, usize>;
+    /// The tenants whose rows are to be purged, as the list says: its rows are not checked here.
+    fn list_deleted_tenants(&self) -> StoreFuture<'_, Vec<DeletedTenant>>;
+
+    /// Removes some of the rows that these deleted tenants left; how many. Nothing of a tenant that
+    /// has a row among the tenants.
+    fn purge_tenants(&self, tenants: Vec<TenantId>, now: Timestamp) -> StoreFuture<'_, usize>;
+
+    /// The earlier of this time and that of a clock which all nodes share, if there is one: a node
+    /// whose own clock is ahead must not destroy what others still serve.
+    fn not_after(&self, at: Timestamp) -> StoreFuture<'_, Timestamp> {
+        Box::pin(std::future::ready(Ok(at)))
+    }
 
     fn insert_access_session(
         &self,
@@ -255,11 +266,10 @@ pub trait Store: AccessSessionStore + GuessStore {
 
     /// Remembers how late it is. A server's clock never goes back, so neither does this, unless the
     /// operator has put that clock right.
-    fn note_time(&self, time: KnownTime) -> StoreFuture<'_, ()>;
+    fn note_time(&self, noted: NotedTime) -> StoreFuture<'_, ()>;
 
-    /// What was noted last, or else the time of the latest change; a clock that starts must not be
-    /// before it.
-    fn known_time(&self) -> StoreFuture<'_, Option<KnownTime>>;
+    /// What was noted last. It is not checked here.
+    fn known_time(&self) -> StoreFuture<'_, Option<NotedTime>>;
 
     /// Whether a read and a write would be served now.
     fn check_ready(&self) -> StoreFuture<'_, ()>;

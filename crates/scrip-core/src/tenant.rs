@@ -13,6 +13,7 @@ use crate::{
     id::{ApplicationId, TenantId},
     policy::{Policy, PolicyRecords, PolicySeal, Stamp},
     quota::Quotas,
+    time::Timestamp,
 };
 
 /// A loaded tenant with its policy, shared by all of its callers. It never changes: another one
@@ -26,6 +27,8 @@ pub struct Tenant {
     pub quotas: Quotas,
     pub created: Stamp,
     pub modified: Option<Stamp>,
+    /// When its keys are destroyed, for a tenant that was deleted.
+    pub deletes_at: Option<Timestamp>,
     pub keys: Arc<TenantKeys>,
     /// The vault's, for the records of its callers.
     pub audit_key: Arc<AuditKey>,
@@ -49,8 +52,9 @@ impl Tenant {
         };
         let applications = records.applications.into_iter().map(|it| application(it.record));
         let applications = applications.collect();
-        let TenantRecord { id, name, kind, settings, quotas, created, modified, .. } =
-            records.tenant.record;
+        let TenantRecord {
+            id, name, kind, settings, quotas, created, modified, deletes_at, ..
+        } = records.tenant.record;
         let seal = records.seal;
         Self {
             id,
@@ -60,6 +64,7 @@ impl Tenant {
             quotas,
             created,
             modified,
+            deletes_at,
             keys,
             audit_key,
             applications,
@@ -175,6 +180,8 @@ pub struct TenantRecord {
     pub keys: WrappedTenantKeys,
     pub created: Stamp,
     pub modified: Option<Stamp>,
+    /// When its keys are destroyed, for a tenant that was deleted.
+    pub deletes_at: Option<Timestamp>,
 }
 
 impl Policy for TenantRecord {
@@ -191,5 +198,6 @@ impl Policy for TenantRecord {
             place.number(i64::from(*version)).bytes(key.as_bytes())
         });
         Stamp::bind(place, &[Some(self.created), self.modified])
+            .optional_number(self.deletes_at.map(|it| it.unix_ms))
     }
 }

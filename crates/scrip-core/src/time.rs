@@ -7,7 +7,7 @@ use jiff::{
     tz::{Offset, TimeZone},
 };
 
-use crate::error::FieldError;
+use crate::{error::FieldError, store::KnownTime};
 
 /// An instant, to the millisecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +30,10 @@ pub trait Clock: Send + Sync {
     fn latest(&self) -> Timestamp {
         self.now()
     }
+
+    /// Begins again after what the vault is known to have seen, for a server whose vault has just
+    /// been opened.
+    fn start_after(&self, _known: Option<KnownTime>) {}
 }
 
 /// Counts from an instant that means nothing and never goes back: two readings tell how long

@@ -220,7 +220,7 @@ fn policy(held: &Held) -> AccessPolicy {
 }
 
 fn tenant() -> Arc<Tenant> {
-    let root = RootKey::from_text("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
+    let root = RootKey::from_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
     let wrapped = TenantKeys::create(&root, "acme").unwrap();
     let keys = TenantKeys::unwrap(&root, "acme", &wrapped).unwrap();
     let record = TenantRecord {
@@ -232,6 +232,7 @@ fn tenant() -> Arc<Tenant> {
         keys: wrapped,
         created: Stamp { by: None, at: Timestamp { unix_ms: 0 } },
         modified: None,
+        deletes_at: None,
     };
     let records = PolicyRecords::new(&keys, record);
     let (audit_key, _) = AuditKey::create(&root).unwrap();

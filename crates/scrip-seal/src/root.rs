@@ -1,6 +1,7 @@
 //! Where the root key comes from: a trait, so that a key that never leaves its hardware fits too.
 
 use std::{
+    collections::HashSet,
     fmt, fs,
     io::{self, Write},
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
@@ -28,6 +29,11 @@ pub trait KeySource: Send + Sync {
 pub enum KeySourceError {
     #[error("the root key is not the base64 text of 32 bytes")]
     Malformed,
+    #[error(
+        "the root key is not random: it has fewer than {DISTINCT_BYTES_MIN} different bytes; make one \
+         with scrip init, or with: head -c 32 /dev/urandom | base64"
+    )]
+    Weak,
     #[error("the root key file can be read by others; run: chmod 600 on it")]
     Exposed,
     #[error("the root key file cannot be used: {0}")]
@@ -41,15 +47,20 @@ pub enum KeySourceError {
 pub struct RootKey(RecordKey);
 
 const VERSION: u32 = 1;
+/// Of 32 random bytes, fewer than 8 different ones never come: it is a key that was typed, or zeros.
+const DISTINCT_BYTES_MIN: usize = 8;
 
 impl RootKey {
     /// # Errors
-    /// The text is not the base64 of 32 bytes.
+    /// The text is not the base64 of 32 bytes, or they are not random.
     pub fn from_text(text: &str) -> Result<Self, KeySourceError> {
         let bytes = STANDARD.decode(text.trim()).map_err(|_| KeySourceError::Malformed)?;
         let key = Secret::new(bytes);
         if key.expose().len() != 32 {
             return Err(KeySourceError::Malformed);
+        }
+        if key.expose().iter().collect::<HashSet<_>>().len() < DISTINCT_BYTES_MIN {
+            return Err(KeySourceError::Weak);
         }
         Ok(Self(RecordKey::new(VERSION, &key, "root")))
     }
@@ -128,9 +139,23 @@ mod tests {
     }
 
     #[test]
+    fn key_with_fewer_than_eight_different_bytes_is_refused() {
+        let of = |different: u8| {
+            let bytes: Vec<_> = (0..different).cycle().take(32).collect();
+            RootKey::from_text(&STANDARD.encode(bytes))
+        };
+        for different in 1..8 {
+            assert!(matches!(of(different), Err(KeySourceError::Weak)), "{different}");
+        }
+        assert!(of(8).is_ok());
+    }
+
+    #[test]
     fn another_root_key_opens_nothing() {
-        let one = RootKey::from_text(&STANDARD.encode([1; 32])).unwrap();
-        let two = RootKey::from_text(&STANDARD.encode([2; 32])).unwrap();
+        let of = |bytes: std::ops::Range<u8>| {
+            RootKey::from_text(&STANDARD.encode(bytes.collect::<Vec<_>>())).unwrap()
+        };
+        let (one, two) = (of(0..32), of(32..64));
         let place = Place::new("test");
         let wrapped = one.wrap(&place, &Secret::new(vec![7; 32])).unwrap();
         assert_eq!(one.unwrap(&place, &wrapped).unwrap().expose(), [7; 32]);

@@ -9,7 +9,10 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use scrip_core::{Vault, audit::Operation, directory::Directory, error::Error, time::Ticks};
+use scrip_core::{
+    Vault, audit::Operation, directory::Directory, error::Error, time::Ticks,
+    vault_rows::authentic_time,
+};
 use scrip_seal::{KeySource, Pepper};
 use scrip_threeds::message::MESSAGE_BYTES_MAX;
 use tokio::sync::{Mutex, SetOnce};
@@ -127,6 +130,22 @@ impl App {
             connections: AtomicUsize::new(0),
             stale: AtomicBool::new(false),
         }
+    }
+
+    /// Lets the clock begin after what the vault has seen; before the vault is opened.
+    ///
+    /// # Errors
+    /// The store did not answer.
+    pub(crate) async fn start_clock(&self, directory: &Directory) -> Result<(), Error> {
+        let found = authentic_time(&*self.vault.store, directory.audit_key()).await?;
+        if found.is_altered {
+            tracing::error!(
+                "the row of clock_state was altered outside of the vault, and is not used; \
+                 run: scrip doctor"
+            );
+        }
+        self.vault.clock.start_after(found.known);
+        Ok(())
     }
 
     /// Takes what the key source opened, and the source for later.

@@ -11,15 +11,19 @@ use std::{
 use futures_util::FutureExt;
 use scrip_core::{
     Vault,
+    id::TenantId,
     operations::{
         claim_answer::ANSWER_RETENTION,
+        delete_tenant::destroy_due_tenants,
         expire_session::expire_session,
         expire_token::{erase_cvcs, expire_token, expire_token_intent},
         prune_logs::prune_logs,
+        purge_tenants::{ended_tenants, forged_deletions, purge_tenants},
     },
     store::{KnownTime, StoreError},
     threeds::EVENT_RETENTION,
     time::Month,
+    vault_rows::NotedTime,
 };
 use tokio::time::{Instant, MissedTickBehavior, sleep};
 
@@ -229,24 +233,75 @@ async fn sweep(app: Arc<App>) {
     let mut ticks = tokio::time::interval(SWEEP_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (store, clock) = (&vault.store, &vault.clock);
-    let old = || clock.now().before(ANSWER_RETENTION);
-    let untold = || clock.earliest().before(EVENT_RETENTION);
-    // A day later: what is on its way to the log has the time of when it began.
-    let month_over = || Month::of(clock.earliest().before(Duration::from_secs(24 * 60 * 60)));
+    let (day, mut ended) = (Duration::from_secs(24 * 60 * 60), find_ended(&app).await);
     loop {
         ticks.tick().await;
-        // So that the next start is not before this, wherever its clock stands.
-        let time = KnownTime { now: clock.now(), earliest: clock.earliest() };
-        if let Err(error) = store.note_time(time).await {
-            tracing::warn!(?error, "the time could not be noted");
-        }
         in_steps(&app, Swept::VerificationCodes, || erase_cvcs(vault)).await;
-        in_steps(&app, Swept::Answers, || store.forget_answers(old())).await;
-        in_steps(&app, Swept::AccessSessions, || store.forget_access_sessions(clock.now())).await;
-        in_steps(&app, Swept::SessionEvents, || store.forget_events(untold())).await;
-        in_steps(&app, Swept::Guesses, || store.sweep_guesses(clock.earliest())).await;
-        in_steps(&app, Swept::Usage, || store.sweep_usage(month_over())).await;
-        in_steps(&app, Swept::DeletedTenants, || store.purge_tenants(clock.now())).await;
+        // A node whose clock is ahead must not remove what others still serve.
+        let bounded = async {
+            Ok((store.not_after(clock.now()).await?, store.not_after(clock.earliest()).await?))
+        };
+        let (now, earliest) = match bounded.await {
+            Ok(it) => it,
+            Err(error) => {
+                let error: StoreError = error;
+                tracing::warn!(?error, "nothing is swept: the store did not answer");
+                continue;
+            }
+        };
+        note_time(vault, KnownTime { now, earliest }).await;
+        let old = now.before(ANSWER_RETENTION);
+        in_steps(&app, Swept::Answers, || store.forget_answers(old)).await;
+        in_steps(&app, Swept::AccessSessions, || store.forget_access_sessions(now)).await;
+        let untold = earliest.before(EVENT_RETENTION);
+        in_steps(&app, Swept::SessionEvents, || store.forget_events(untold)).await;
+        in_steps(&app, Swept::Guesses, || store.sweep_guesses(earliest)).await;
+        // A day later: what is on its way to the log has the time of when it began.
+        let month_over = Month::of(earliest.before(day));
+        in_steps(&app, Swept::Usage, || store.sweep_usage(month_over)).await;
+        destroy_due(&app).await;
+        report_forged_deletions(vault).await;
+        in_steps(&app, Swept::DeletedTenants, || purge_tenants(vault, &ended)).await;
+        ended.clear();
+    }
+}
+
+/// So that the next start is not before this, wherever its clock stands.
+async fn note_time(vault: &Vault, time: KnownTime) {
+    let Some(key) = vault.audit.key() else { return };
+    if let Err(error) = vault.store.note_time(NotedTime::new(key, time)).await {
+        tracing::warn!(?error, "the time could not be noted");
+    }
+}
+
+/// Deleted tenants whose rows are purged once, whatever the list of them says.
+async fn find_ended(app: &App) -> Vec<TenantId> {
+    let Some(directory) = app.directory.load_full() else { return Vec::new() };
+    ended_tenants(&app.vault, &directory).await.unwrap_or_else(|error| {
+        tracing::warn!(?error, "deleted tenants could not be looked for");
+        Vec::new()
+    })
+}
+
+/// Destroys the keys of deleted tenants whose grace period is over.
+async fn destroy_due(app: &App) {
+    let Some(directory) = app.directory.load_full() else { return };
+    match destroy_due_tenants(&app.vault, &directory).await {
+        Ok(0) => (),
+        Ok(count) => {
+            tracing::info!(count, "the keys of deleted tenants were destroyed");
+            drop(app.reload().await);
+        }
+        Err(error) => tracing::warn!(?error, "keys of deleted tenants could not be destroyed"),
+    }
+}
+
+async fn report_forged_deletions(vault: &Vault) {
+    for tenant in forged_deletions(vault).await.unwrap_or_default() {
+        tracing::error!(
+            %tenant,
+            "a row of deleted_tenants is not authentic; the tenant is not purged; run: scrip doctor"
+        );
     }
 }
 

@@ -81,7 +81,7 @@ enum Command {
     /// Look at settings.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Tenants: create, list, show, delete, quotas.
+    /// Tenants: create, list, show, delete, restore, quotas.
     #[command(subcommand)]
     Tenant(TenantCommand),
     /// Applications: create, list, delete.

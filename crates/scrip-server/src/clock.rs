@@ -29,17 +29,20 @@ impl Clock for SystemClock {
 
 /// A server's clock, which the wall clock cannot carry away.
 #[derive(Debug)]
-pub struct SteadyClock(Mutex<Steady>);
+pub struct SteadyClock {
+    steady: Mutex<Steady>,
+    trust: Trust,
+}
 
 impl SteadyClock {
     /// `known` is what the store has seen.
     #[must_use]
     pub fn start(known: Option<KnownTime>, trust: Trust) -> Self {
-        Self(Mutex::new(Steady::start(read(), known, trust)))
+        Self { steady: Mutex::new(Steady::start(read(), known, trust)), trust }
     }
 
     fn times(&self) -> Times {
-        let mut steady = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut steady = self.steady.lock().unwrap_or_else(PoisonError::into_inner);
         // Under the lock: of two readers the later must not bring the older reading.
         let (times, notice) = steady.observe(read());
         drop(steady);
@@ -61,6 +64,11 @@ impl Clock for SteadyClock {
 
     fn latest(&self) -> Timestamp {
         self.times().latest
+    }
+
+    fn start_after(&self, known: Option<KnownTime>) {
+        let mut steady = self.steady.lock().unwrap_or_else(PoisonError::into_inner);
+        *steady = Steady::start(read(), known, self.trust);
     }
 }
 

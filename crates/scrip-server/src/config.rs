@@ -177,13 +177,23 @@ impl Settings {
         let path = path.map(Path::to_path_buf).or(named);
         let path = path.or_else(|| Some(PathBuf::from(FILE)).filter(|it| it.exists()));
         let mut layers = Layers { environment, file: BTreeMap::new(), flags, found: vec![] };
-        if let Some(path) = path {
-            let text = fs::read_to_string(&path).map_err(|error| {
+        if let Some(path) = &path {
+            let text = fs::read_to_string(path).map_err(|error| {
                 Problems(vec![format!("{} cannot be read: {error}", path.display())])
             })?;
             (layers.file, layers.found) = file::read(&path.display().to_string(), &text);
         }
-        Ok(layers.settle()?)
+        let mut settings = layers.settle()?;
+        settings.file = path;
+        Ok(settings)
+    }
+
+    /// The file of the settings, when the password of PostgreSQL is in it.
+    pub(crate) fn file_with_password(&self) -> Option<&Path> {
+        let from_file =
+            |it: &Effective| it.setting.path() == "storage.url" && it.origin == Origin::File;
+        let has_password = self.storage.has_password() && self.effective.iter().any(from_file);
+        self.file.as_deref().filter(|_| has_password)
     }
 
     /// From flags, the environment and the defaults only.

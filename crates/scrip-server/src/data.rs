@@ -67,9 +67,9 @@ impl Settings {
             return Ok(Arc::new(key));
         }
         let file = self.root_key_file();
-        let key = RootKey::from_file(&file);
-        let name = file.display();
-        Ok(Arc::new(key.with_context(|| format!("the root key {name} cannot be used"))?))
+        let cannot = || format!("the root key {} cannot be used", file.display());
+        self.root_key_secret().check().with_context(cannot)?;
+        Ok(Arc::new(RootKey::from_file(&file).with_context(cannot)?))
     }
 
     /// Makes the root key file when there is no key at all; whether it did.
@@ -155,11 +155,11 @@ impl Settings {
     ) -> anyhow::Result<Vault> {
         epochs::check_sharing(self)?;
         let store = self.open_store(memory).await?;
-        let known = store.known_time().await.map_err(|it| explain(it.into()))?;
         Ok(Vault {
             store,
             epochs: Arc::new(epochs::open(self).await?),
-            clock: Arc::new(SteadyClock::start(known, self.clock.start)),
+            // What the vault knows about the time can be checked when it is open, and counts then.
+            clock: Arc::new(SteadyClock::start(None, self.clock.start)),
             chance: scrip_seal::fill_random,
             disclosure: scrip_core::disclosure::DisclosureRules::default(),
             bins: Arc::default(),

@@ -67,6 +67,7 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
             let keys = keys(&app.vault, &*source, &folder.join("dev-keys.json")).await?;
             let directory =
                 Directory::load(&*app.vault.store, &*source, None).await.map_err(explain)?;
+            app.start_clock(&directory).await.map_err(explain)?;
             app.open(directory, source);
             if let Err(error) = head_file::update(&settings.head_file(), &app.vault).await {
                 tracing::error!(cause = format!("{error:#}"), "the heads of the logs are not kept");

@@ -114,6 +114,7 @@ pub(crate) fn start(
         init::make_folder(&settings)?;
     }
     let memory = process::confine(&settings.server)?;
+    check_secrets(&settings)?;
     if let Some(traces) = &traces {
         traces.start();
     }
@@ -130,6 +131,13 @@ pub(crate) fn start(
     // A request that still computes is not waited for: its client was given its time to be answered.
     runtime.shutdown_timeout(SHUTDOWN_DEADLINE);
     outcome
+}
+
+/// The root key is looked at whenever it is read: a server may wait for it.
+fn check_secrets(settings: &Settings) -> anyhow::Result<()> {
+    let root_key = settings.root_key_file();
+    let others = settings.secret_files().into_iter().filter(|it| it.path != root_key);
+    others.into_iter().try_for_each(|it| it.check())
 }
 
 struct Listeners {

@@ -31,6 +31,7 @@ pub mod openapi;
 mod operator;
 mod process;
 mod sealed;
+mod secret_files;
 pub mod serve;
 mod simulator;
 mod telemetry;

@@ -215,6 +215,14 @@ impl Operator {
         }
     }
 
+    /// A deleted tenant whose keys are not destroyed yet, by id, or by a name that only one has.
+    pub(crate) fn deleted_tenant(&self, text: &str) -> Option<&Arc<Tenant>> {
+        let id = TenantId::parse(text);
+        let is = |it: &&Arc<Tenant>| Some(it.id) == id || it.name.as_str() == text;
+        let mut found = self.directory.deleting().iter().filter(is);
+        found.next().filter(|_| found.next().is_none())
+    }
+
     /// An application of any tenant, by its id.
     pub(crate) fn application(&self, text: &str) -> anyhow::Result<(&Arc<Tenant>, &Application)> {
         let id = ApplicationId::parse(text).context("that is no id of an application")?;

@@ -57,6 +57,7 @@ where
     }
     let source = find_source()?;
     let directory = Directory::load(store, &*source, None).await.map_err(explain)?;
+    app.start_clock(&directory).await.map_err(explain)?;
     app.open(directory, source);
     Ok(())
 }

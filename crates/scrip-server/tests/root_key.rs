@@ -20,8 +20,10 @@ mod process;
 use crate::{dev::scrip_dev, process::Server};
 
 /// The base64 text of 32 bytes.
-const ONE: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
-const TWO: &str = "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=";
+const ONE: &str = "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=";
+/// Of 32 bytes, all the same.
+const ZEROS: &str = concat!("AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAA=");
+const TWO: &str = "QEFCQ0RFRkdISUpLTE1OT1BRUlNUVVZXWFlaW1xdXl8=";
 
 /// A start that must fail, and what it says.
 #[track_caller]
@@ -48,6 +50,7 @@ fn the_environment_takes_the_place_of_the_file() {
     assert_eq!(keys(Server::start(&mut with_key(folder.path(), ONE))), first);
     refused(&mut with_key(folder.path(), TWO), "did not wrap the keys of this vault");
     refused(&mut with_key(folder.path(), "short"), "SCRIP_ROOT_KEY cannot be used");
+    refused(&mut with_key(folder.path(), ZEROS), "fewer than 8 different bytes");
     refused(&mut scrip_dev(folder.path()), "did not wrap the keys of this vault");
 }
 

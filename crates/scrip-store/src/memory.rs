@@ -33,13 +33,14 @@ use scrip_core::{
     measure::StoreMeasures,
     policy::{PolicyRecords, Signed},
     store::{
-        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, KnownTime,
-        Store, StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
+        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, Store,
+        StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
     },
     threeds::{EventRecord, SessionRecord, SessionWrite},
     time::{Month, Timestamp},
     token_intent::StoredTokenIntent,
     usage::Usage,
+    vault_rows::{DeletedTenant, NotedTime},
 };
 
 use crate::{
@@ -67,8 +68,8 @@ struct State {
     /// Each with its number, of which none is given twice.
     events: Vec<(i64, EventRecord)>,
     last_event: i64,
-    deleted_tenants: Vec<TenantId>,
-    known_time: Option<KnownTime>,
+    deleted_tenants: Vec<DeletedTenant>,
+    known_time: Option<NotedTime>,
     counted: Counted,
     guesses: Vec<(TenantId, GuessRecord)>,
 }
@@ -265,16 +266,22 @@ impl Store for MemoryStore {
         self.with(move |it| it.delete_tenant(&deletion, &audit))
     }
 
-    fn purge_tenants(&self, _now: Timestamp) -> StoreFuture<'_, usize> {
-        self.with(|it| {
+    fn list_deleted_tenants(&self) -> StoreFuture<'_, Vec<DeletedTenant>> {
+        self.with(|it| it.deleted_tenants.clone())
+    }
+
+    fn purge_tenants(&self, tenants: Vec<TenantId>, _now: Timestamp) -> StoreFuture<'_, usize> {
+        self.with(move |it| {
             let rows = |it: &State| it.tokens.len() + it.sessions.len() + it.events.len();
             let had = rows(it);
-            let deleted = &it.deleted_tenants;
+            let living: Vec<_> =
+                it.directory.tenants.iter().map(|it| it.tenant.record.id).collect();
+            let deleted: Vec<_> = tenants.into_iter().filter(|it| !living.contains(it)).collect();
             it.tokens.retain(|it| !deleted.contains(&it.tenant));
             it.intents.retain(|(tenant, _)| !deleted.contains(tenant));
             it.sessions.retain(|it| !deleted.contains(&it.tenant));
             it.events.retain(|(_, it)| !deleted.contains(&it.tenant));
-            it.counted.forget(deleted);
+            it.counted.forget(&deleted);
             it.guesses.retain(|(tenant, _)| !deleted.contains(tenant));
             had - rows(it)
         })
@@ -432,11 +439,11 @@ impl Store for MemoryStore {
         self.with(move |it| it.counted.sweep(month))
     }
 
-    fn note_time(&self, time: KnownTime) -> StoreFuture<'_, ()> {
-        self.with(move |it| it.known_time = Some(time))
+    fn note_time(&self, noted: NotedTime) -> StoreFuture<'_, ()> {
+        self.with(move |it| it.known_time = Some(noted))
     }
 
-    fn known_time(&self) -> StoreFuture<'_, Option<KnownTime>> {
+    fn known_time(&self) -> StoreFuture<'_, Option<NotedTime>> {
         self.with(|it| it.known_time)
     }
 

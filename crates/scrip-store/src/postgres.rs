@@ -58,13 +58,14 @@ use scrip_core::{
     measure::StoreMeasures,
     policy::{PolicyRecords, Signed},
     store::{
-        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, KnownTime,
-        Store, StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
+        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, Store,
+        StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
     },
     threeds::{EventRecord, SessionRecord, SessionWrite},
     time::{Month, Timestamp},
     token_intent::StoredTokenIntent,
     usage::Usage,
+    vault_rows::{DeletedTenant, NotedTime},
 };
 
 use crate::{
@@ -303,8 +304,16 @@ impl Store for PostgresStore {
         })
     }
 
-    fn purge_tenants(&self, now: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(async move { policy::purge_tenants(&self.of_every_tenant(), now).await })
+    fn list_deleted_tenants(&self) -> StoreFuture<'_, Vec<DeletedTenant>> {
+        Box::pin(async move { policy::list_deleted_tenants(&self.of_every_tenant()).await })
+    }
+
+    fn purge_tenants(&self, tenants: Vec<TenantId>, now: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(async move { policy::purge_tenants(&self.of_every_tenant(), tenants, now).await })
+    }
+
+    fn not_after(&self, at: Timestamp) -> StoreFuture<'_, Timestamp> {
+        Box::pin(async move { time::not_after(&self.of_no_tenant(), self.pool.clock(), at).await })
     }
 
     fn insert_access_session(
@@ -466,12 +475,12 @@ impl Store for PostgresStore {
         Box::pin(async move { usage::sweep_usage(&self.of_every_tenant(), month).await })
     }
 
-    fn note_time(&self, time: KnownTime) -> StoreFuture<'_, ()> {
-        Box::pin(async move { time::note_time(&self.of_no_tenant(), time).await })
+    fn note_time(&self, noted: NotedTime) -> StoreFuture<'_, ()> {
+        Box::pin(async move { time::note_time(&self.of_no_tenant(), noted).await })
     }
 
-    fn known_time(&self) -> StoreFuture<'_, Option<KnownTime>> {
-        Box::pin(async move { time::known_time(&self.of_every_tenant()).await })
+    fn known_time(&self) -> StoreFuture<'_, Option<NotedTime>> {
+        Box::pin(async move { time::known_time(&self.of_no_tenant()).await })
     }
 
     fn check_ready(&self) -> StoreFuture<'_, ()> {

@@ -60,13 +60,14 @@ use scrip_core::{
     measure::StoreMeasures,
     policy::{PolicyRecords, Signed},
     store::{
-        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, KnownTime,
-        Store, StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
+        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, Store,
+        StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
     },
     threeds::{EventRecord, SessionRecord, SessionWrite},
     time::{Month, Timestamp},
     token_intent::StoredTokenIntent,
     usage::Usage,
+    vault_rows::{DeletedTenant, NotedTime},
 };
 
 /// How readers see the pages of the file.
@@ -278,12 +279,17 @@ impl Store for SqliteStore {
         })
     }
 
-    fn purge_tenants(&self, now: Timestamp) -> StoreFuture<'_, usize> {
+    fn list_deleted_tenants(&self) -> StoreFuture<'_, Vec<DeletedTenant>> {
+        Box::pin(async move { self.readers.read(policy::list_deleted_tenants) })
+    }
+
+    fn purge_tenants(&self, tenants: Vec<TenantId>, now: Timestamp) -> StoreFuture<'_, usize> {
         Box::pin(async move {
-            let deleted = self.readers.read(policy::list_deleted_tenants)?;
+            let gone = self.readers.read(|it| policy::without_row(it, &tenants))?;
+            let deleted = gone.clone();
             let forget = move |it: Within<'_, '_>| usage::forget_active(it, &deleted);
             match self.access.writer.write(forget).await? {
-                0 => self.writer.write(move |it| policy::purge_tenants(it, now)).await,
+                0 => self.writer.write(move |it| policy::purge_tenants(it, &gone, now)).await,
                 some => Ok(some),
             }
         })
@@ -441,11 +447,11 @@ impl Store for SqliteStore {
         })
     }
 
-    fn note_time(&self, time: KnownTime) -> StoreFuture<'_, ()> {
-        Box::pin(self.writer.write(move |it| time::note_time(it, time)))
+    fn note_time(&self, noted: NotedTime) -> StoreFuture<'_, ()> {
+        Box::pin(self.writer.write(move |it| time::note_time(it, noted)))
     }
 
-    fn known_time(&self) -> StoreFuture<'_, Option<KnownTime>> {
+    fn known_time(&self) -> StoreFuture<'_, Option<NotedTime>> {
         Box::pin(async move { self.readers.read(time::known_time) })
     }
 

@@ -32,7 +32,7 @@ fn rule(
 }
 
 pub(crate) fn tenant() -> Arc<Tenant> {
-    let root = RootKey::from_text("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
+    let root = RootKey::from_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
     let wrapped = TenantKeys::create(&root, "acme").unwrap();
     let keys = TenantKeys::unwrap(&root, "acme", &wrapped).unwrap();
     let tenant = TenantRecord {
@@ -44,6 +44,7 @@ pub(crate) fn tenant() -> Arc<Tenant> {
         keys: wrapped,
         created: Stamp { by: None, at: Timestamp { unix_ms: 0 } },
         modified: None,
+        deletes_at: None,
     };
     let records = PolicyRecords::new(&keys, tenant);
     let (audit_key, _) = AuditKey::create(&root).unwrap();

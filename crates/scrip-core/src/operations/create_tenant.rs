@@ -67,6 +67,7 @@ pub async fn create_tenant(
         keys: wrapped,
         created: Stamp { by: None, at: now },
         modified: None,
+        deletes_at: None,
     };
     let audit = vault.audit.of_operator(Operation::CreateTenant, now)?;
     vault.store.insert_tenant(PolicyRecords::new(&keys, tenant), audit).await?;

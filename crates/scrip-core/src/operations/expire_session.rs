@@ -9,5 +9,6 @@ use crate::{Vault, audit::Operation, store::StoreError};
 pub async fn expire_session(vault: &Vault) -> Result<usize, StoreError> {
     let audit = vault.audit.of_vault(Operation::ExpireSession, vault.clock.now());
     let Some(audit) = audit else { return Ok(0) };
-    vault.store.sweep_sessions(vault.clock.earliest(), audit).await
+    let ended = vault.store.not_after(vault.clock.earliest()).await?;
+    vault.store.sweep_sessions(ended, audit).await
 }

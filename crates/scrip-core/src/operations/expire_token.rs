@@ -14,7 +14,8 @@ use crate::{Vault, audit::Operation, store::StoreError};
 pub async fn expire_token(vault: &Vault) -> Result<usize, StoreError> {
     let audit = vault.audit.of_vault(Operation::ExpireToken, vault.clock.now());
     let Some(audit) = audit else { return Ok(0) };
-    vault.store.sweep_tokens(vault.clock.earliest(), audit).await
+    let ended = vault.store.not_after(vault.clock.earliest()).await?;
+    vault.store.sweep_tokens(ended, audit).await
 }
 
 /// Removes some of the token intents whose time is over; how many. As with tokens.
@@ -24,7 +25,8 @@ pub async fn expire_token(vault: &Vault) -> Result<usize, StoreError> {
 pub async fn expire_token_intent(vault: &Vault) -> Result<usize, StoreError> {
     let audit = vault.audit.of_vault(Operation::ExpireTokenIntent, vault.clock.now());
     let Some(audit) = audit else { return Ok(0) };
-    vault.store.sweep_token_intents(vault.clock.earliest(), audit).await
+    let ended = vault.store.not_after(vault.clock.earliest()).await?;
+    vault.store.sweep_token_intents(ended, audit).await
 }
 
 /// Erases some of the card verification codes whose time is over; how many.
@@ -35,5 +37,6 @@ pub async fn expire_token_intent(vault: &Vault) -> Result<usize, StoreError> {
 /// # Errors
 /// The store did not answer.
 pub async fn erase_cvcs(vault: &Vault) -> Result<usize, StoreError> {
-    vault.store.sweep_cvcs(vault.clock.now()).await
+    let ended = vault.store.not_after(vault.clock.now()).await?;
+    vault.store.sweep_cvcs(ended).await
 }

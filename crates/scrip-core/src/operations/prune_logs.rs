@@ -22,7 +22,8 @@ const VAULT_RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 /// # Errors
 /// The store did not answer.
 pub async fn prune_logs(vault: &Vault, directory: &Directory) -> Result<Vec<PruneChain>, Error> {
-    let (earliest, now) = (vault.clock.earliest(), vault.clock.now());
+    let earliest = vault.store.not_after(vault.clock.earliest()).await?;
+    let now = vault.clock.now();
     let audit = vault.store.list_chains(Log::Audit).await?;
     let ended = ended(directory, &audit);
     let access = vault.store.list_chains(Log::Access).await?;

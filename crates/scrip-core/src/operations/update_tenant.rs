@@ -27,7 +27,7 @@ pub async fn update_tenant(
     (name, edit): (Name, EditSettings),
     remember: Option<Remember<TenantRecord>>,
 ) -> Result<TenantRecord, Error> {
-    rewrite(vault, mandate, Operation::UpdateTenant, remember, move |record| {
+    rewrite_tenant(vault, mandate, Operation::UpdateTenant, remember, move |record| {
         record.name = name;
         record.settings = edit(record.settings.clone());
     })
@@ -42,10 +42,11 @@ pub async fn set_tenant_quotas(
     edit: EditQuotas,
 ) -> Result<TenantRecord, Error> {
     let edit = move |record: &mut TenantRecord| record.quotas = edit(record.quotas);
-    rewrite(vault, mandate, Operation::SetTenantQuotas, None, edit).await
+    rewrite_tenant(vault, mandate, Operation::SetTenantQuotas, None, edit).await
 }
 
-async fn rewrite(
+/// Changes a tenant's own row by what is decided on the row as it is then.
+pub(crate) async fn rewrite_tenant(
     vault: &Vault,
     mandate: Mandate,
     operation: Operation,

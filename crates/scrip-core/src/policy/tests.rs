@@ -17,7 +17,7 @@ fn stamp(unix_ms: i64) -> Stamp {
 }
 
 fn keys() -> (TenantKeys, WrappedTenantKeys) {
-    let root = RootKey::from_text("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
+    let root = RootKey::from_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
     let wrapped = TenantKeys::create(&root, "acme").unwrap();
     (TenantKeys::unwrap(&root, "acme", &wrapped).unwrap(), wrapped)
 }
@@ -58,6 +58,7 @@ fn records() -> (TenantKeys, PolicyRecords) {
         keys: wrapped,
         created: stamp(1),
         modified: None,
+        deletes_at: None,
     };
     let mut records = PolicyRecords::new(&keys, tenant);
     for byte in [1, 2] {

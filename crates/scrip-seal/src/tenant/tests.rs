@@ -7,7 +7,7 @@ use super::*;
 use crate::RootKey;
 
 fn keys_of(tenant: &str) -> TenantKeys {
-    let root = RootKey::from_text(&STANDARD.encode([9; 32])).unwrap();
+    let root = RootKey::from_text(&STANDARD.encode((9..41).collect::<Vec<u8>>())).unwrap();
     let wrapped = TenantKeys::create(&root, tenant).unwrap();
     TenantKeys::unwrap(&root, tenant, &wrapped).unwrap()
 }
@@ -57,7 +57,7 @@ fn nothing_opens_elsewhere() {
 
 #[test]
 fn a_tenants_keys_are_bound_to_it() {
-    let root = RootKey::from_text(&STANDARD.encode([9; 32])).unwrap();
+    let root = RootKey::from_text(&STANDARD.encode((9..41).collect::<Vec<u8>>())).unwrap();
     let wrapped = TenantKeys::create(&root, "acme").unwrap();
     assert!(TenantKeys::unwrap(&root, "globex", &wrapped).is_err());
 }

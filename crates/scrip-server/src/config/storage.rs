@@ -65,6 +65,11 @@ impl Storage {
         }))
     }
 
+    /// Whether its address says the password of PostgreSQL.
+    pub(crate) fn has_password(&self) -> bool {
+        self.url.as_ref().is_some_and(|it| it.0.has_password())
+    }
+
     /// Where the vault is, for whoever reads.
     pub(crate) fn place(&self) -> String {
         match &self.url {

@@ -76,6 +76,8 @@ macro_rules! settings {
             pub(crate) root_key: Option<Arc<Secret>>,
             /// The operating-system user who runs this process.
             pub(crate) os_user: Option<Arc<str>>,
+            /// The file that was read.
+            pub(crate) file: Option<PathBuf>,
         }
 
         $(#[derive(Debug)]
@@ -104,6 +106,7 @@ macro_rules! settings {
                     warnings: Vec::new(),
                     root_key: None,
                     os_user: None,
+                    file: None,
                 });
                 (whole(), broken)
             }

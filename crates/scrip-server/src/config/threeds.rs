@@ -1,7 +1,11 @@
 //! The settings of 3-D Secure: the flat ones' kinds of values, the sections of the schemes, and what
 //! is planned by both.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use hyper::Uri;
 use rustls::pki_types::ServerName;
@@ -146,6 +150,12 @@ impl Value for SubjectName {
             Ok(name @ ServerName::DnsName(_)) => Ok(Self(name)),
             Ok(_) | Err(_) => Err("must be a DNS name such as ds.scheme.example".to_owned()),
         }
+    }
+}
+
+impl SchemeSettings {
+    pub(crate) fn client_key(&self) -> &Path {
+        &self.client_key
     }
 }
 

@@ -16,6 +16,7 @@ pub(super) fn describe(operation: Operation) -> Option<Description> {
     let description = match operation {
         Operation::CreateTenant
         | Operation::SetTenantQuotas
+        | Operation::RestoreTenant
         | Operation::ImportApiKey
         | Operation::ListAccessSessions
         | Operation::RevokeAccessSession

@@ -7,7 +7,11 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use anyhow::bail;
 use nix::sys::statvfs::statvfs;
-use scrip_core::{Vault, audit::trail::Reads, directory::Directory, store::KnownTime, time::Clock};
+use scrip_core::{
+    Vault, audit::trail::Reads, directory::Directory, id::TenantId,
+    operations::purge_tenants::forged_deletions, store::KnownTime, time::Clock,
+    vault_rows::authentic_time,
+};
 use serde::Serialize;
 use serde_json::json;
 
@@ -154,15 +158,21 @@ fn files(settings: &Settings) -> Vec<Finding> {
             ));
         }
     }
+    let root_key = settings.root_key_file();
+    let secrets = settings.secret_files().into_iter().filter(|it| it.path != root_key);
+    let refused = secrets.filter_map(|it| it.check().err());
+    findings.extend(refused.map(|it| bad("permissions", format!("{it:#}"))));
     if findings.is_empty() {
         findings.push(good("permissions", "files are for their owner only"));
     }
     let key = settings.root_key_file();
     match settings.key_source() {
         Err(error) => findings.push(bad("root key", format!("{error:#}"))),
-        Ok(_) if settings.root_key.is_some() => {
-            findings.push(good("root key", "comes from SCRIP_ROOT_KEY"));
-        }
+        Ok(_) if settings.root_key.is_some() => findings.push(warning(
+            "root key",
+            "comes from SCRIP_ROOT_KEY, which stays in the environment of the process and of all that \
+             it starts; put it into a file of its own, and set keys.root_key_file",
+        )),
         Ok(_) if settings.has_data_in(key.parent()) => findings.push(warning(
             "root key",
             format!(
@@ -222,16 +232,10 @@ fn transport(settings: &Settings) -> Vec<Finding> {
     let server = &settings.server;
     match (&settings.tls.certificate, &settings.tls.key) {
         (Some(certificate), Some(key)) => {
-            let mode = fs::metadata(key).map_or(0, |it| it.permissions().mode() & 0o777);
-            let mut findings = vec![match Certificates::of_clients(certificate, key) {
+            vec![match Certificates::of_clients(certificate, key) {
                 Ok(_) => good("tls", "the certificate and its key belong together"),
                 Err(error) => bad("tls", format!("{error:#}")),
-            }];
-            if mode & 0o007 != 0 {
-                let says = format!("anybody can read {} (mode {mode:o})", key.display());
-                findings.push(bad("tls", says));
-            }
-            findings
+            }]
         }
         (_, _) if server.listen.ip().is_loopback() => {
             vec![good("tls", "none, and the listener is for this machine only")]
@@ -274,15 +278,19 @@ async fn inside(settings: &Settings, vault: &Vault) -> Vec<Finding> {
                 let says = format!("{} wait to be moved into the database", bytes(*log));
                 findings.push(warning("log", says));
             }
-            findings.push(clock(vault).await);
         }
     }
-    let Ok(source) = settings.key_source() else { return findings };
+    let Ok(source) = settings.key_source() else {
+        findings.push(good("clock", format!("it says {}", SystemClock.now())));
+        return findings;
+    };
     match Directory::load(&*vault.store, &*source, None).await {
         Err(error) => findings.push(bad("canary", format!("{:#}", explain(error)))),
         Ok(directory) => {
             findings.push(good("canary", "the root key opens the vault"));
             findings.extend(record(settings, vault, &directory).await);
+            findings.push(clock(vault, &directory).await);
+            findings.extend(deletions(vault, &directory).await);
             if directory.alterations().is_empty() {
                 let count = directory.tenants().len();
                 findings.push(good("policy", format!("{count} tenants, as they were written")));
@@ -310,16 +318,46 @@ async fn record(settings: &Settings, vault: &Vault, directory: &Directory) -> Op
 
 /// A server would not start before what the vault has seen, and would destroy nothing for a while
 /// on the word of a clock that is ahead.
-async fn clock(vault: &Vault) -> Finding {
+async fn clock(vault: &Vault, directory: &Directory) -> Finding {
     const DRIFT_MS: i64 = 5_000;
     let now = SystemClock.now();
-    match vault.store.known_time().await {
-        Ok(Some(KnownTime { now: latest, .. }))
-            if latest.unix_ms > now.unix_ms.saturating_add(DRIFT_MS) =>
-        {
-            bad("clock", format!("it says {now}, but the vault has records of {latest}; set it"))
-        }
-        Ok(_) => good("clock", format!("it says {now}")),
-        Err(error) => bad("clock", format!("{:#}", explain(error.into()))),
+    let ahead = |it: &KnownTime| it.now.unix_ms > now.unix_ms.saturating_add(DRIFT_MS);
+    match authentic_time(&*vault.store, directory.audit_key()).await {
+        Err(error) => bad("clock", format!("{:#}", explain(error))),
+        Ok(found) if found.is_altered => bad(
+            "clock",
+            "the row of clock_state was altered outside of the vault; servers do not use it, and write \
+             it anew",
+        ),
+        Ok(found) => match found.known.filter(ahead) {
+            Some(KnownTime { now: latest, .. }) => {
+                let says = format!("it says {now}, but the vault has records of {latest}; set it");
+                bad("clock", says)
+            }
+            None => good("clock", format!("it says {now}")),
+        },
     }
+}
+
+/// Tenants that are deleted, and rows that only look like a deletion.
+async fn deletions(vault: &Vault, directory: &Directory) -> Vec<Finding> {
+    let forged = match forged_deletions(vault).await {
+        Ok(forged) => forged,
+        Err(error) => return vec![bad("deletions", format!("{:#}", explain(error.into())))],
+    };
+    let say = |it: TenantId| {
+        let says =
+            "a row of deleted_tenants was added or altered outside of the vault; nothing is purged";
+        bad("deletions", format!("tenant {it}: {says}. Remove the row"))
+    };
+    let mut findings: Vec<_> = forged.into_iter().map(say).collect();
+    findings.extend(directory.deleting().iter().filter_map(|it| {
+        let at = it.deletes_at?;
+        let says = format!("tenant {} is deleted, and its keys are destroyed at {at}", it.id);
+        Some(warning(
+            "deletions",
+            format!("{says}; to take it back: scrip tenant restore {}", it.id),
+        ))
+    }));
+    findings
 }

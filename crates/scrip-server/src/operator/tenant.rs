@@ -1,4 +1,4 @@
-//! `scrip tenant`: create, list, show, delete, and quotas.
+//! `scrip tenant`: create, list, show, delete, restore, and quotas.
 
 use std::sync::Arc;
 
@@ -8,7 +8,9 @@ use scrip_core::{
     application::Name,
     id::TenantId,
     operations::{
-        create_tenant::create_tenant, delete_tenant::delete_tenant_by_id,
+        create_tenant::create_tenant,
+        delete_tenant::{delete_tenant, delete_tenant_by_id},
+        restore_tenant::restore_tenant,
         update_tenant::set_tenant_quotas,
     },
     quota::Quotas,
@@ -66,13 +68,23 @@ pub(crate) enum TenantCommand {
         #[command(flatten)]
         at: Where,
     },
-    /// Delete a tenant, for good: its keys are destroyed, and nothing of it opens afterwards.
+    /// Delete a tenant: its API keys stop, and its keys are destroyed when its `deletion_grace` ends.
     Delete {
         /// Its id, or its name.
         tenant: String,
-        /// Yes, destroy it.
+        /// Yes, delete it.
         #[arg(long)]
         yes: bool,
+        /// Destroy its keys at once: nothing of it can be read or restored afterwards.
+        #[arg(long)]
+        now: bool,
+        #[command(flatten)]
+        at: Where,
+    },
+    /// Take back a deletion whose `deletion_grace` has not ended: its API keys work again.
+    Restore {
+        /// Its id, or its name.
+        tenant: String,
         #[command(flatten)]
         at: Where,
     },
@@ -120,9 +132,15 @@ pub(crate) fn run(command: &TenantCommand, environment: &Environment) -> anyhow:
         TenantCommand::Show { tenant, at } => {
             at.with_vault(environment, "tenant show", async |it| Ok(show(it.tenant(tenant)?)))
         }
-        TenantCommand::Delete { tenant, yes, at } => {
+        TenantCommand::Delete { tenant, yes, now, at } => {
             let sure = if *yes { Sure::Yes } else { Sure::No };
-            at.with_vault(environment, "tenant delete", async |it| delete(it, tenant, sure).await)
+            let grace = if *now { Grace::None } else { Grace::OfQuota };
+            at.with_vault(environment, "tenant delete", async |it| {
+                delete(it, tenant, sure, grace).await
+            })
+        }
+        TenantCommand::Restore { tenant, at } => {
+            at.with_vault(environment, "tenant restore", async |it| restore(it, tenant).await)
         }
         TenantCommand::Quota(QuotaCommand::Show { tenant, at }) => {
             at.with_vault(environment, "tenant quota show", async |it| {
@@ -167,6 +185,15 @@ fn describe(tenant: &Tenant) -> Value {
     })
 }
 
+fn describe_deleted(tenant: &Tenant) -> Value {
+    json!({
+        "id": tenant.id.to_string(),
+        "name": tenant.name.as_str(),
+        "type": tenant.kind.as_str(),
+        "keys_destroyed_at": tenant.deletes_at.map(|it| it.to_string()),
+    })
+}
+
 fn list_all(operator: &Operator) -> Said {
     let tenants = operator.directory.tenants();
     let row = |it: &&Arc<Tenant>| {
@@ -178,14 +205,22 @@ fn list_all(operator: &Operator) -> Said {
             it.name.as_str().to_owned(),
         ]
     };
-    let rows: Vec<_> = tenants.iter().map(row).collect();
+    let mut rows: Vec<_> = tenants.iter().map(row).collect();
+    let deleted = operator.directory.deleting();
+    rows.extend(deleted.iter().map(|it| row(&it)));
     let mut text = table(["ID", "TYPE", "APPLICATIONS", "CREATED", "NAME"], &rows);
+    for it in deleted {
+        let at = it.deletes_at.map(|it| it.to_string()).unwrap_or_default();
+        text += &format!("deleted, and its keys are destroyed at {at}: {}\n", it.id);
+    }
     let altered = operator.alterations();
     for it in &altered {
         text += &format!("altered from outside, and refused: {it}\n");
     }
     let tenants: Vec<_> = tenants.into_iter().map(|it| describe(it)).collect();
-    Said::new(text, json!({ "tenants": tenants, "alterations": altered }))
+    let deleted: Vec<_> = deleted.iter().map(|it| describe_deleted(it)).collect();
+    let all = json!({ "tenants": tenants, "deleted": deleted, "alterations": altered });
+    Said::new(text, all)
 }
 
 fn show(tenant: &Tenant) -> Said {
@@ -208,13 +243,32 @@ enum Sure {
     No,
 }
 
-async fn delete(operator: &Operator, tenant: &str, sure: Sure) -> anyhow::Result<Said> {
+/// Whether a deletion can be taken back for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Grace {
+    OfQuota,
+    None,
+}
+
+async fn delete(
+    operator: &Operator,
+    tenant: &str,
+    sure: Sure,
+    grace: Grace,
+) -> anyhow::Result<Said> {
+    if grace == Grace::OfQuota
+        && let Ok(found) = operator.tenant(tenant)
+        && !found.quotas.deletion_grace().is_zero()
+    {
+        return delete_with_grace(operator, found, sure).await;
+    }
     // One whose policy was altered has no name that could be believed, but an id.
     let altered = TenantId::parse(tenant).filter(|it| operator.is_altered(*it));
     let (id, what, quotas) = match altered {
         Some(id) => (id, "whose policy was altered".to_owned(), None),
         None => {
-            let it = operator.tenant(tenant)?;
+            let deleted = operator.deleted_tenant(tenant).filter(|_| grace == Grace::None);
+            let it = deleted.map_or_else(|| operator.tenant(tenant), Ok)?;
             let count = it.applications.len();
             let what = format!("({}) with {count} applications", it.name.as_str());
             (it.id, what, Some(it.quotas))
@@ -232,6 +286,39 @@ async fn delete(operator: &Operator, tenant: &str, sure: Sure) -> anyhow::Result
          server removes what is left of them"
     );
     Ok(Said::new(text, json!({ "id": id.to_string(), "deleted": true })))
+}
+
+async fn delete_with_grace(
+    operator: &Operator,
+    tenant: &Arc<Tenant>,
+    sure: Sure,
+) -> anyhow::Result<Said> {
+    let (id, name) = (tenant.id, tenant.name.as_str());
+    if sure == Sure::No {
+        bail!(
+            "this stops the API keys of tenant {id} ({name}), and destroys its keys when its \
+             deletion_grace ends. Say --yes if that is meant"
+        );
+    }
+    let deleted = delete_tenant(&operator.vault, operator.mandate(tenant)).await;
+    let at = deleted.map_err(explain)?.map(|it| it.to_string()).unwrap_or_default();
+    let text = format!(
+        "deleted tenant {id}: its API keys stop working within a second, and its keys are destroyed \
+         at {at}. Until then: scrip tenant restore {id}"
+    );
+    let json = json!({ "id": id.to_string(), "deleted": true, "keys_destroyed_at": at });
+    Ok(Said::new(text, json))
+}
+
+async fn restore(operator: &Operator, tenant: &str) -> anyhow::Result<Said> {
+    let found = operator.deleted_tenant(tenant).context(
+        "there is no deleted tenant of that id or name whose keys are not destroyed; run: scrip \
+         tenant list",
+    )?;
+    let restored = restore_tenant(&operator.vault, operator.mandate(found)).await;
+    let id = restored.map_err(explain)?.id;
+    let text = format!("restored tenant {id}; its API keys work again within a second");
+    Ok(Said::new(text, json!({ "id": id.to_string(), "restored": true })))
 }
 
 fn quotas(quotas: &Quotas) -> Said {

@@ -153,6 +153,7 @@ pub(crate) struct QuotasBody {
     token_intent_retention_seconds: u64,
     rate_limit: String,
     threeds_access: bool,
+    deletion_grace_seconds: u64,
 }
 
 pub(crate) fn quotas_body(quotas: &Quotas) -> QuotasBody {
@@ -164,6 +165,7 @@ pub(crate) fn quotas_body(quotas: &Quotas) -> QuotasBody {
         token_intent_retention_seconds: quotas.token_intent_retention_seconds,
         rate_limit: quotas.rate_limit.to_string(),
         threeds_access: quotas.threeds_access,
+        deletion_grace_seconds: quotas.deletion_grace_seconds,
     }
 }
 

@@ -55,6 +55,7 @@ impl Engine {
             Self::Postgres(database) => {
                 let settings = PostgresSettings::parse(&database.url()).unwrap();
                 let settings = settings.connections(CONNECTIONS);
+                let settings = settings.trusting_the_clock_of_the_node();
                 Arc::new(PostgresStore::open(settings).await.unwrap())
             }
         }

@@ -19,7 +19,10 @@ const VAULT: [u8; 32] = [7; 32];
 const EPOCH: Duration = Duration::from_secs(15 * 60);
 
 fn root(byte: u8) -> Arc<RootKey> {
-    Arc::new(RootKey::from_text(&STANDARD.encode([byte; 32])).unwrap())
+    Arc::new(
+        RootKey::from_text(&STANDARD.encode((0..32).map(|it: u8| it ^ byte).collect::<Vec<_>>()))
+            .unwrap(),
+    )
 }
 
 async fn node(redis: &Redis, epoch: Duration, root: Arc<RootKey>) -> EpochKeys {

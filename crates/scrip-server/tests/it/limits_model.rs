@@ -181,7 +181,7 @@ proptest! {
 #[test]
 fn shared_counters_decide_as_the_model_does() {
     let redis = Redis::start();
-    let source = scrip_seal::RootKey::from_text("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
+    let source = scrip_seal::RootKey::from_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=");
     let pepper = Pepper::create(&source.unwrap()).unwrap().0;
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let rounds = if std::env::var_os("SCRIP_TEST_LONG").is_some() { 200 } else { 20 };

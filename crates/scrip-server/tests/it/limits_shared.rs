@@ -17,7 +17,7 @@ const HERE: &str = "198.51.100.1";
 const PATIENT: Duration = Duration::from_secs(60);
 
 fn pepper() -> Pepper {
-    let root = RootKey::from_text("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
+    let root = RootKey::from_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
     Pepper::create(&root).unwrap().0
 }
 

@@ -103,7 +103,7 @@ impl Server {
             .unwrap();
         let engine = Arc::new(runtime.block_on(Engine::new()));
         let clock = Arc::new(MovedClock::default());
-        let root = RootKey::from_text("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
+        let root = RootKey::from_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
         let root = Arc::new(root);
         let scripted = Arc::new(Scripted::default());
         let vault = Vault {

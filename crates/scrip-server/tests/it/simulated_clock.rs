@@ -30,6 +30,7 @@ use scrip_core::{
     time::{Clock, Timestamp},
     token::{NewToken, TokenSource},
     token_type::TokenType,
+    vault_rows::{NotedTime, authentic_time},
 };
 use scrip_seal::{EpochKeys, RootKey};
 use scrip_server::clock::steady::{FOLLOW_AFTER, Reading, SLEW_WITHIN, Steady, Times, Trust};
@@ -126,13 +127,14 @@ struct World {
 
 async fn open(engine: &Engine, machine: &Arc<Mutex<Machine>>) -> Vault {
     let store = engine.open().await;
-    let known = store.known_time().await.unwrap();
-    let steady = Steady::start(machine.lock().unwrap().reading(), known, Trust::Cautious);
-    let clock = SimulatedClock { machine: Arc::clone(machine), steady: Mutex::new(steady) };
-    let vault = Vault {
+    let started_after = |known| {
+        let steady = Steady::start(machine.lock().unwrap().reading(), known, Trust::Cautious);
+        Arc::new(SimulatedClock { machine: Arc::clone(machine), steady: Mutex::new(steady) })
+    };
+    let mut vault = Vault {
         store,
         epochs: Arc::new(EpochKeys::in_memory(EPOCH)),
-        clock: Arc::new(clock),
+        clock: started_after(None),
         chance: scrip_seal::fill_random,
         disclosure: scrip_core::disclosure::DisclosureRules::default(),
         bins: Arc::default(),
@@ -142,11 +144,16 @@ async fn open(engine: &Engine, machine: &Arc<Mutex<Machine>>) -> Vault {
     };
     // What expires is recorded, which takes the vault's key.
     found_vault(&vault, &root()).await.unwrap();
+    // As a server does: what the vault knows about the time is checked once it is open.
+    let key = vault.audit.key().unwrap();
+    let found = authentic_time(&*vault.store, key).await.unwrap();
+    assert!(!found.is_altered);
+    vault.clock = started_after(found.known);
     vault
 }
 
 fn root() -> RootKey {
-    RootKey::from_text("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap()
+    RootKey::from_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap()
 }
 
 async fn caller(vault: &Vault) -> Caller {
@@ -251,7 +258,8 @@ impl World {
         if self.chance.between(0, 1) == 0 {
             let clock = &self.vault.clock;
             let time = KnownTime { now: clock.now(), earliest: clock.earliest() };
-            self.vault.store.note_time(time).await.unwrap();
+            let key = self.vault.audit.key().unwrap();
+            self.vault.store.note_time(NotedTime::new(key, time)).await.unwrap();
         }
     }
 

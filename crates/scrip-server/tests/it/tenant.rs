@@ -1,6 +1,18 @@
 //! The tenant: its name, its settings, which count at once, its quotas, and its end.
 
-use scrip_core::tenant::Settings;
+use std::{sync::Arc, time::Duration};
+
+use scrip_core::{
+    caller::Mandate,
+    operations::{
+        delete_tenant::destroy_due_tenants,
+        purge_tenants::{ended_tenants, forged_deletions, purge_tenants},
+        restore_tenant::restore_tenant,
+    },
+    store::KnownTime,
+    tenant::{Settings, TenantKind},
+    vault_rows::{NotedTime, authentic_time},
+};
 use serde_json::{Value, json};
 
 use crate::server::{Keys, SHARED, Server, card, new_number, text};
@@ -144,7 +156,7 @@ fn quotas_are_read_and_the_operators() {
     let expected = json!({
         "log_retention_seconds": 86_400, "tokenize_limit": 5, "detokenize_limit": 5,
         "cvc_retention_seconds": 3_600, "token_intent_retention_seconds": 86_400,
-        "rate_limit": "default", "threeds_access": true,
+        "rate_limit": "default", "threeds_access": true, "deletion_grace_seconds": 0,
     });
     assert_eq!(found, expected);
     let body = json!({"tokenize_limit": 1000, "name": "n", "quotas": {"tokenize_limit": 1000}});
@@ -195,7 +207,139 @@ fn a_deleted_tenant_takes_its_keys_along_and_nothing_of_others() {
     server.get(&stays_session, "same-id").is(200);
     server.fetch(&stays.management, "/tenants/self").is(200);
     let vault = &server.app.vault;
-    let now = vault.clock.now();
-    server.runtime.block_on(async { vault.store.purge_tenants(now).await.unwrap() });
+    server.runtime.block_on(async { purge_tenants(vault, &[]).await.unwrap() });
     assert_eq!((rows(&server, "tokens", &gone), rows(&server, "tokens", &stays)), (0, 1));
+}
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
+/// A production tenant with a token, which was just deleted.
+fn deleted_with_grace(server: &Server) -> Keys {
+    let keys = server.tenant_of(TenantKind::Production, Settings::default());
+    server.created(&keys.private, &json!({"id": "same-id", "type": "token", "data": "x"}));
+    let deleted = server.remove(&keys.management, "/tenants/self");
+    assert_eq!((deleted.status, deleted.text.as_str()), (204, ""));
+    keys
+}
+
+/// How many tenants lost their keys, as the sweeper does it.
+fn destroy_due(server: &Server) -> usize {
+    server.runtime.block_on(async {
+        let directory = server.app.directory.load_full().unwrap();
+        let destroyed = destroy_due_tenants(&server.app.vault, &directory).await.unwrap();
+        server.app.reload().await.unwrap();
+        destroyed
+    })
+}
+
+#[test]
+fn deleted_production_tenant_keeps_its_keys_until_the_grace_period_ends() {
+    let server = Server::start();
+    let stays = server.tenant(Settings::default());
+    let keys = deleted_with_grace(&server);
+    let stopped = || {
+        for key in [&keys.private, &keys.public, &keys.management] {
+            server.get(key, "same-id").refused(401, "BT-API-KEY");
+        }
+    };
+    stopped();
+    server.clock.advance(23 * HOUR);
+    assert_eq!(destroy_due(&server), 0);
+    for table in ["tenants", "tenant_keys", "lasting_keys", "tokens"] {
+        assert!(rows(&server, table, &keys) > 0, "{table}");
+    }
+    server.clock.advance(HOUR);
+    assert_eq!(destroy_due(&server), 1);
+    assert_eq!(destroy_due(&server), 0);
+    for table in ["tenants", "tenant_keys", "lasting_keys", "applications", "api_keys"] {
+        assert_eq!(rows(&server, table, &keys), 0, "{table}");
+    }
+    stopped();
+    server.fetch(&stays.management, "/tenants/self").is(200);
+    let vault = &server.app.vault;
+    server.runtime.block_on(async { purge_tenants(vault, &[]).await.unwrap() });
+    assert_eq!(rows(&server, "tokens", &keys), 0);
+}
+
+#[test]
+fn restored_tenant_serves_with_the_keys_that_it_had() {
+    let server = Server::start();
+    let keys = deleted_with_grace(&server);
+    server.get(&keys.private, "same-id").refused(401, "BT-API-KEY");
+    server.clock.advance(23 * HOUR);
+    server.runtime.block_on(async {
+        let directory = server.app.directory.load_full().unwrap();
+        let tenant = directory.deleting().iter().find(|it| it.id == keys.tenant.id).unwrap();
+        let mandate = Mandate::of_operator(Arc::clone(tenant));
+        restore_tenant(&server.app.vault, mandate).await.unwrap();
+        server.app.reload().await.unwrap();
+    });
+    assert_eq!(server.get(&keys.private, "same-id").is(200)["data"], "x");
+    let log = server.fetch(&keys.management, "/logs?entity_type=tenant&operation=restore_tenant");
+    assert_eq!(log.is(200)["data"].as_array().unwrap().len(), 1);
+    server.clock.advance(24 * HOUR);
+    assert_eq!(destroy_due(&server), 0);
+}
+
+#[test]
+fn row_that_names_a_living_tenant_as_deleted_purges_nothing() {
+    let server = Server::start();
+    let keys = server.tenant(Settings::default());
+    server.created(&keys.private, &json!({"id": "same-id", "type": "token", "data": "x"}));
+    let id = server.engine.id(keys.tenant.id.0);
+    let forged = match crate::engine::is_postgres() {
+        true => format!("INSERT INTO deleted_tenants (id, deleted_at, mac) VALUES ({id}, 1, '')"),
+        false => format!("INSERT INTO deleted_tenants (id, deleted_at, mac) VALUES ({id}, 1, x'')"),
+    };
+    assert_eq!(server.engine.change(&forged), 1);
+    let vault = &server.app.vault;
+    server.runtime.block_on(async {
+        assert_eq!(purge_tenants(vault, &[]).await.unwrap(), 0);
+        // Also when it is named among the tenants whose chains ended.
+        assert_eq!(purge_tenants(vault, &[keys.tenant.id]).await.unwrap(), 0);
+        assert_eq!(forged_deletions(vault).await.unwrap(), [keys.tenant.id]);
+    });
+    assert_eq!(server.get(&keys.private, "same-id").is(200)["data"], "x");
+}
+
+#[test]
+fn deleted_tenant_is_purged_although_its_row_in_the_list_was_altered_or_removed() {
+    for tampering in ["UPDATE deleted_tenants SET deleted_at = 1", "DELETE FROM deleted_tenants"] {
+        let server = Server::start();
+        let keys = server.tenant(Settings::default());
+        server.created(&keys.private, &json!({"id": "same-id", "type": "token", "data": "x"}));
+        server.remove(&keys.management, "/tenants/self").is(204);
+        assert_eq!(server.engine.change(tampering), 1);
+        let vault = &server.app.vault;
+        server.runtime.block_on(async {
+            assert_eq!(purge_tenants(vault, &[]).await.unwrap(), 0, "{tampering}");
+            let directory = server.app.directory.load_full().unwrap();
+            let ended = ended_tenants(vault, &directory).await.unwrap();
+            assert_eq!(ended, [keys.tenant.id]);
+            assert!(purge_tenants(vault, &ended).await.unwrap() > 0);
+        });
+        assert_eq!(rows(&server, "tokens", &keys), 0);
+    }
+}
+
+#[test]
+fn noted_time_that_was_altered_or_removed_is_not_used() {
+    let server = Server::start();
+    server.tenant(Settings::default());
+    let vault = &server.app.vault;
+    let found = || {
+        let key = vault.audit.key().unwrap();
+        server.runtime.block_on(authentic_time(&*vault.store, key)).unwrap()
+    };
+    let recorded = found().known.unwrap();
+    let time = KnownTime { now: recorded.now.after(HOUR), earliest: recorded.now };
+    let noted = NotedTime::new(vault.audit.key().unwrap(), time);
+    server.runtime.block_on(vault.store.note_time(noted)).unwrap();
+    assert_eq!((found().known, found().is_altered), (Some(time), false));
+    let alter = "UPDATE clock_state SET now = now + 1000000000, earliest = earliest + 1000000000";
+    assert_eq!(server.engine.change(alter), 1);
+    let is_by_records = || found().known.unwrap().now < recorded.now.after(HOUR);
+    assert_eq!((is_by_records(), found().is_altered), (true, true));
+    assert_eq!(server.engine.change("DELETE FROM clock_state"), 1);
+    assert_eq!((is_by_records(), found().is_altered), (true, false));
 }

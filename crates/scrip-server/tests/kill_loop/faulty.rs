@@ -21,13 +21,13 @@ use scrip_core::{
     policy::{PolicyRecords, Signed},
     store::{
         AccessSessionStore, AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy,
-        DeleteToken, KnownTime, Outcome, Store, StoreFuture, StoreStatus, StoredToken, TokenBatch,
-        TokenWrite,
+        DeleteToken, Outcome, Store, StoreFuture, StoreStatus, StoredToken, TokenBatch, TokenWrite,
     },
     threeds::{EventRecord, SessionRecord, SessionWrite},
     time::{Month, Timestamp},
     token_intent::StoredTokenIntent,
     usage::Usage,
+    vault_rows::{DeletedTenant, NotedTime},
 };
 use scrip_seal::{EpochKeys, RootKey};
 use scrip_server::{app::App, clock::SystemClock, limiter::Limiter, serve::serve};
@@ -326,8 +326,16 @@ impl Store for Faulty {
         self.inner.delete_tenant(deletion, audit)
     }
 
-    fn purge_tenants(&self, now: Timestamp) -> StoreFuture<'_, usize> {
-        self.inner.purge_tenants(now)
+    fn list_deleted_tenants(&self) -> StoreFuture<'_, Vec<DeletedTenant>> {
+        self.inner.list_deleted_tenants()
+    }
+
+    fn purge_tenants(&self, tenants: Vec<TenantId>, now: Timestamp) -> StoreFuture<'_, usize> {
+        self.inner.purge_tenants(tenants, now)
+    }
+
+    fn not_after(&self, at: Timestamp) -> StoreFuture<'_, Timestamp> {
+        self.inner.not_after(at)
     }
 
     fn insert_access_session(
@@ -416,11 +424,11 @@ impl Store for Faulty {
         self.inner.sweep_usage(month)
     }
 
-    fn note_time(&self, time: KnownTime) -> StoreFuture<'_, ()> {
-        self.inner.note_time(time)
+    fn note_time(&self, noted: NotedTime) -> StoreFuture<'_, ()> {
+        self.inner.note_time(noted)
     }
 
-    fn known_time(&self) -> StoreFuture<'_, Option<KnownTime>> {
+    fn known_time(&self) -> StoreFuture<'_, Option<NotedTime>> {
         self.inner.known_time()
     }
 

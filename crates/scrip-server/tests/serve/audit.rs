@@ -86,8 +86,8 @@ fn operator_commands_are_recorded_with_the_system_user() {
         ("status", "completed"),
         ("audit verify", "started"),
     ];
-    let told: Vec<_> = recorded.iter().map(|(command, how, _)| (&**command, &**how)).collect();
-    assert_eq!(told, expected);
+    let outcomes: Vec<_> = recorded.iter().map(|(command, how, _)| (&**command, &**how)).collect();
+    assert_eq!(outcomes, expected);
     let user = nix::unistd::User::from_uid(nix::unistd::Uid::current()).unwrap().unwrap().name;
     let user = format!("{user} (SUDO_USER alice)");
     assert!(recorded.iter().all(|(_, _, it)| *it == user), "{recorded:?}");

@@ -4,6 +4,7 @@
 use std::{
     fs,
     net::{TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt,
     process::{Child, Command, Stdio},
 };
 
@@ -89,6 +90,7 @@ fn a_redis_with_tls_and_a_password_remembers_for_the_next_process() {
     certify(&house);
     let redis = Redis::start(&house);
     fs::write(house.path("password"), "open sesame\n").unwrap();
+    fs::set_permissions(house.path("password"), fs::Permissions::from_mode(0o600)).unwrap();
     let url = format!("rediss://localhost:{}/", redis.1);
     let trusted = house.path("cert.pem").display().to_string();
     let house = house

@@ -47,6 +47,7 @@ mod quotas;
 #[path = "../support/redis.rs"]
 mod redis;
 mod sealed;
+mod secret_files;
 mod settings;
 mod simulator;
 #[path = "../support/stop.rs"]

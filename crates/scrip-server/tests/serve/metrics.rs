@@ -124,7 +124,7 @@ fn a_key_that_will_not_do_ends_the_start() {
     let file = key_file(&house);
     fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     let house = house.set("SCRIP_METRICS_KEY_FILE", &file);
-    house.refused(&["serve"], "can be read by others");
+    house.refused(&["serve"], "is open to others");
     fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
     fs::write(&file, "short").unwrap();
     house.refused(&["serve"], "at least 16 characters");

@@ -82,6 +82,7 @@ fn tenants_are_made_shown_and_deleted() {
     assert_eq!((&acme["type"], &bank["type"]), (&"test".into(), &"production".into()));
     assert_eq!(bank["quotas"]["threeds_access"], false);
     assert_eq!(json(&house, &["tenant", "list"])["tenants"], serde_json::json!([acme, bank]));
+    assert_eq!(bank["quotas"]["deletion_grace_seconds"], 86_400);
     assert!(text(&house, &["tenant", "list"]).contains("Bank"));
     assert_eq!(json(&house, &["tenant", "show", &said(&acme["id"])]), acme);
     assert!(text(&house, &["tenant", "show", "Acme"]).contains("log_retention"));
@@ -95,6 +96,33 @@ fn tenants_are_made_shown_and_deleted() {
     assert_eq!(json(&house, &["tenant", "delete", "Acme", "--yes"])["deleted"], true);
     house.refused(&["tenant", "show", "Acme"], "there is no tenant");
     house.refused(&["tenant", "delete", &said(&acme["id"]), "--yes"], "there is no tenant");
+}
+
+#[test]
+fn deleted_production_tenant_is_listed_and_can_be_restored() {
+    let house = House::founded();
+    let bank = json(&house, &["tenant", "create", "Bank", "--type", "production"]);
+    let create = ["application", "create", "--tenant", "Bank", "--name", "A", "--type", "private"];
+    let application = json(&house, &[&create[..], &["--all"]].concat());
+    let key = said(&application["key"]);
+    let server = opened(&house);
+    assert_eq!(status(&server, "/applications/key", &key), 200);
+    house.refused(&["tenant", "restore", "Bank"], "there is no deleted tenant");
+    let deleted = json(&house, &["tenant", "delete", "Bank", "--yes"]);
+    assert!(deleted["keys_destroyed_at"].is_string(), "{deleted}");
+    soon(&server, "/applications/key", &key, 401);
+    let listed = json(&house, &["tenant", "list"]);
+    assert_eq!(listed["tenants"], serde_json::json!([]));
+    assert_eq!(listed["deleted"][0]["id"], bank["id"]);
+    assert_eq!(listed["deleted"][0]["keys_destroyed_at"], deleted["keys_destroyed_at"]);
+    assert!(text(&house, &["tenant", "list"]).contains("deleted, and its keys are destroyed at"));
+    house.refused(&["tenant", "show", "Bank"], "there is no tenant");
+    json(&house, &["tenant", "restore", &said(&bank["id"])]);
+    soon(&server, "/applications/key", &key, 200);
+    json(&house, &["tenant", "delete", "Bank", "--yes"]);
+    let destroyed = json(&house, &["tenant", "delete", "Bank", "--yes", "--now"]);
+    assert!(destroyed.get("keys_destroyed_at").is_none(), "{destroyed}");
+    house.refused(&["tenant", "restore", "Bank"], "there is no deleted tenant");
 }
 
 #[test]
@@ -302,10 +330,19 @@ fn the_doctor_finds_what_is_wrong() {
     alter("UPDATE applications SET name = 'A'");
     assert!(examined(&house).0);
 
+    // A head that was altered says nothing about the time; the trail is for `audit verify`.
     alter("UPDATE audit_heads SET at = at + 3600000");
+    let (_, report) = examined(&house);
+    assert_eq!(verdicts(&report, "clock"), ["good"]);
+    alter("UPDATE audit_heads SET at = at - 3600000");
+    alter("INSERT INTO clock_state (one, now, earliest, mac) VALUES (1, 1, 1, x'')");
     let (well, report) = examined(&house);
     assert_eq!((well, verdicts(&report, "clock")), (false, vec!["bad".to_owned()]));
-    alter("UPDATE audit_heads SET at = at - 3600000");
+    alter("DELETE FROM clock_state");
+    alter("INSERT INTO deleted_tenants (id, deleted_at, mac) SELECT id, 1, x'' FROM tenants");
+    let (well, report) = examined(&house);
+    assert_eq!((well, verdicts(&report, "deletions")), (false, vec!["bad".to_owned()]));
+    alter("DELETE FROM deleted_tenants");
 
     fs::remove_file(house.data().join("root.key")).unwrap();
     let (well, report) = examined(&house);

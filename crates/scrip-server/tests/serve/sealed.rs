@@ -14,7 +14,7 @@ use crate::{
     stop::{terminate, wait},
 };
 
-const FOREIGN: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+const FOREIGN: &str = "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=";
 
 #[track_caller]
 fn is_sealed(server: &Running) {

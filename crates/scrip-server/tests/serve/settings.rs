@@ -63,7 +63,7 @@ fn a_bad_variable_is_named_and_its_value_is_not() {
 
 #[test]
 fn the_root_key_is_shown_nowhere() {
-    const KEY: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+    const KEY: &str = "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=";
     let house = House::new().set("SCRIP_ROOT_KEY", KEY).set("SCRIP_LOG", "trace");
     for arguments in [&["config", "check"][..], &["config", "check", "--json"], &["init"]] {
         let output = house.run(arguments);

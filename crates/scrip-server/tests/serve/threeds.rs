@@ -1,6 +1,6 @@
 //! Schemes that the settings connect: card ranges, what is told of them, and what ends the start.
 
-use std::{fmt::Write, fs};
+use std::{fmt::Write, fs, os::unix::fs::PermissionsExt};
 
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -134,6 +134,7 @@ fn a_file_that_cannot_be_used_ends_the_start_and_is_named() {
         let doctor = house.run(&["doctor"]);
         assert!(String::from_utf8_lossy(&doctor.stdout).contains(expected), "{doctor:?}");
         fs::write(file(name), whole).unwrap();
+        fs::set_permissions(file(name), fs::Permissions::from_mode(0o600)).unwrap();
     }
     let others = fs::read(file("mastercard-client-key.pem")).unwrap();
     fs::write(file("visa-client-key.pem"), others).unwrap();

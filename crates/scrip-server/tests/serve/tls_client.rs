@@ -1,6 +1,6 @@
 //! Certificates, and a client that speaks TLS and either protocol.
 
-use std::{any::Any, fs, net::SocketAddr, sync::Arc, time::Duration};
+use std::{any::Any, fs, net::SocketAddr, os::unix::fs::PermissionsExt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -23,6 +23,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) fn certify(house: &House) -> CertificateDer<'static> {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
     fs::write(house.path("key.pem"), made.signing_key.serialize_pem()).expect("written");
+    let private = fs::Permissions::from_mode(0o600);
+    fs::set_permissions(house.path("key.pem"), private).expect("its owner's");
     fs::write(house.path("cert.pem"), made.cert.pem()).expect("written");
     made.cert.der().clone()
 }

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -60,6 +61,7 @@ impl Authority {
         let issued = Issued { certificate: file("certificate"), key: file("key") };
         fs::write(&issued.certificate, certificate.pem()).unwrap();
         fs::write(&issued.key, key.serialize_pem()).unwrap();
+        fs::set_permissions(&issued.key, fs::Permissions::from_mode(0o600)).unwrap();
         issued
     }
 

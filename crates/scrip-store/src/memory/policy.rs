@@ -61,7 +61,7 @@ impl State {
         deletion.check(found)?;
         self.directory.tenants.retain(|it| it.tenant.record.id != id);
         self.directory.version += 1;
-        self.deleted_tenants.push(id);
+        self.deleted_tenants.push(audit.deleted_tenant(id));
         self.record(id, audit, &id.to_string(), "done");
         self.audit.end(id, audit, deletion.retention_seconds());
         Ok(Changed::Done)

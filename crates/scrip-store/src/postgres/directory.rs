@@ -194,7 +194,7 @@ const TENANTS: Table = table!(
     "
 -- list_tenants
 SELECT id, name, kind, settings, quotas, mac, policy_counter, policy_mac, created_by, created_at,
-    modified_by, modified_at
+    modified_by, modified_at, deletes_at
 FROM tenants",
     "id"
 );
@@ -210,6 +210,7 @@ fn tenant(row: &Row) -> Option<(Signed<TenantRecord>, PolicySeal)> {
         keys: none,
         created: stamp(row, 8)??,
         modified: stamp(row, 10)?,
+        deletes_at: get::<Option<i64>>(row, 12)?.map(|unix_ms| Timestamp { unix_ms }),
     };
     let seal = PolicySeal { counter: get(row, 6)?, mac: Mac(bytes(row, 7)?) };
     Some((Signed { record, mac: Mac(bytes(row, 5)?) }, seal))

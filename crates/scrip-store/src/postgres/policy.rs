@@ -6,19 +6,23 @@ use scrip_core::{
     caller::TenantDeletion,
     directory::SystemKeys,
     error::Error,
+    id::TenantId,
     policy::{PolicyRecords, PolicySeal, PolicyWrite, Signed, Stamp},
     store::{Changed, DecidePolicy, PolicyEdit, StoreError},
     tenant::TenantRecord,
     time::Timestamp,
+    vault_rows::DeletedTenant,
 };
-use scrip_seal::WrappedTenantKeys;
+use scrip_seal::{Mac, WrappedTenantKeys};
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::postgres::{
     answers::insert_beside,
     directory::{NO_VERSION, load_policy},
     listen::tell,
-    statement::{Single, count, execute},
+    row::{array, column, time},
+    statement::{Single, count, execute, query},
     transaction::Transaction,
 };
 
@@ -119,10 +123,10 @@ fn stamped(stamp: Option<Stamp>) -> (Option<Uuid>, Option<i64>) {
 const PUT_TENANT: &str = "
 -- put_tenant
 INSERT INTO tenants (id, name, kind, settings, quotas, created_by, created_at, modified_by,
-    modified_at, mac, policy_counter, policy_mac)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, '')
+    modified_at, deletes_at, mac, policy_counter, policy_mac)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, '')
 ON CONFLICT (id) DO UPDATE SET name = $2, kind = $3, settings = $4, quotas = $5,
-    modified_by = $8, modified_at = $9, mac = $10";
+    modified_by = $8, modified_at = $9, deletes_at = $10, mac = $11";
 
 async fn put_tenant(
     transaction: &Transaction,
@@ -144,6 +148,7 @@ async fn put_tenant(
                 &created_at,
                 &modified_by,
                 &modified_at,
+                &record.deletes_at.map(|it| it.unix_ms),
                 &tenant.mac.0.as_slice(),
             ],
         )
@@ -253,7 +258,7 @@ pub(super) async fn delete_tenant(
         return Ok(Ok(Changed::Stale));
     }
     let tenant = transaction.tenant;
-    if let TenantDeletion::Asked(_) = deletion {
+    if deletion.is_checked() {
         let checked = match load_policy(transaction.client()?, tenant).await {
             Ok(Some(records)) => deletion.check(&records),
             Ok(None) => return Ok(Ok(Changed::Stale)),
@@ -270,9 +275,12 @@ pub(super) async fn delete_tenant(
     for sql in DELETE_TENANT {
         transaction.execute(sql, &[&tenant.0]).await?;
     }
-    let sql =
-        "-- insert_deleted_tenant\nINSERT INTO deleted_tenants (id, deleted_at) VALUES ($1, $2)";
-    transaction.execute(sql, &[&tenant.0, &audit.at.unix_ms]).await?;
+    let sql = "
+-- insert_deleted_tenant
+INSERT INTO deleted_tenants (id, deleted_at, mac) VALUES ($1, $2, $3)";
+    let deleted = audit.deleted_tenant(tenant);
+    let (at, mac) = (deleted.deleted_at.unix_ms, deleted.mac.0.as_slice());
+    transaction.execute(sql, &[&tenant.0, &at, &mac]).await?;
     transaction.append(audit, &tenant.to_string(), "done");
     transaction.chain.end(audit, deletion.retention_seconds());
     Ok(Ok(Changed::Done))
@@ -296,7 +304,7 @@ macro_rules! purge {
             $key,
             " FROM ",
             $table,
-            " WHERE tenant IN (SELECT id FROM deleted_tenants) LIMIT $1
+            " WHERE tenant = ANY ($2) LIMIT $1
              FOR UPDATE SKIP LOCKED)"
         )
     };
@@ -317,7 +325,7 @@ const PURGE: [&str; 8] = [
 /// and stay where that fails.
 const FORGET_DELETED: &str = "
 -- forget_deleted_tenants
-DELETE FROM deleted_tenants AS it WHERE deleted_at <= $1
+DELETE FROM deleted_tenants AS it WHERE deleted_at <= $1 AND id = ANY ($2)
     AND NOT EXISTS (SELECT 1 FROM active_tokens WHERE tenant = it.id)
     AND NOT EXISTS (SELECT 1 FROM active_months WHERE tenant = it.id)
     AND NOT EXISTS (SELECT 1 FROM tokens WHERE tenant = it.id)
@@ -327,18 +335,47 @@ DELETE FROM deleted_tenants AS it WHERE deleted_at <= $1
     AND NOT EXISTS (SELECT 1 FROM session_events WHERE tenant = it.id)
     AND NOT EXISTS (SELECT 1 FROM guesses WHERE tenant = it.id)";
 
+const LIST_DELETED: &str = "
+-- list_deleted_tenants
+SELECT id, deleted_at, mac FROM deleted_tenants";
+
+/// A mac that cannot be read is no mac of ours.
+pub(super) async fn list_deleted_tenants(
+    client: &Single<'_>,
+) -> Result<Vec<DeletedTenant>, StoreError> {
+    let rows = query(client, LIST_DELETED, &[]).await?;
+    let deleted = |row: &Row| {
+        let (tenant, deleted_at) = (TenantId(column(row, 0)?), time(row, 1)?);
+        Ok(DeletedTenant { tenant, deleted_at, mac: Mac(array(row, 2).unwrap_or_default()) })
+    };
+    rows.iter().map(deleted).collect()
+}
+
+/// Those of these tenants that have no row any more.
+const WITHOUT_ROW: &str = "
+-- find_tenants_without_row
+SELECT it FROM unnest($1::uuid[]) AS it WHERE it NOT IN (SELECT id FROM tenants)";
+
 /// Each statement is a transaction of its own; there is nothing left that they must agree on.
 pub(super) async fn purge_tenants(
     client: &Single<'_>,
+    tenants: Vec<TenantId>,
     now: Timestamp,
 ) -> Result<usize, StoreError> {
+    if tenants.is_empty() {
+        return Ok(0);
+    }
+    let tenants: Vec<_> = tenants.into_iter().map(|it| it.0).collect();
+    let rows = query(client, WITHOUT_ROW, &[&tenants]).await?;
+    let gone: Result<Vec<Uuid>, _> = rows.iter().map(|row| column(row, 0)).collect();
+    let gone = gone?;
     let mut purged = 0_u64;
     for sql in PURGE {
-        purged = purged.saturating_add(execute(client, sql, &[&PURGED_AT_ONCE]).await?);
+        purged = purged.saturating_add(execute(client, sql, &[&PURGED_AT_ONCE, &gone]).await?);
     }
     if purged == 0 {
         let before = now.unix_ms.saturating_sub(STRAGGLERS_MS);
-        execute(client, FORGET_DELETED, &[&before]).await?;
+        execute(client, FORGET_DELETED, &[&before, &gone]).await?;
     }
     Ok(count(purged))
 }

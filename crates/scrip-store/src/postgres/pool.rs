@@ -6,7 +6,11 @@ use std::time::Duration;
 use deadpool_postgres::{Object, Status};
 use scrip_core::store::StoreError;
 
-use crate::postgres::{lane::Lanes, settings::connection, statement::unavailable};
+use crate::postgres::{
+    lane::Lanes,
+    settings::{DeletionClock, connection},
+    statement::unavailable,
+};
 
 #[derive(Debug, Clone)]
 pub(super) struct Pool {
@@ -17,6 +21,7 @@ pub(super) struct Pool {
     /// The engine's own timeouts are shorter. This one is for an engine that hangs, or is not there
     /// any more while nobody said so.
     answer_max: Duration,
+    clock: DeletionClock,
 }
 
 impl Pool {
@@ -25,7 +30,16 @@ impl Pool {
         apart: deadpool_postgres::Pool,
         answer_max: Duration,
     ) -> Self {
-        Self { connections, apart, lanes: Lanes::default(), answer_max }
+        let (lanes, clock) = (Lanes::default(), DeletionClock::OfDatabase);
+        Self { connections, apart, lanes, answer_max, clock }
+    }
+
+    pub(super) fn bounded_by(self, clock: DeletionClock) -> Self {
+        Self { clock, ..self }
+    }
+
+    pub(super) fn clock(&self) -> DeletionClock {
+        self.clock
     }
 
     /// The few that requests do not have.
@@ -48,7 +62,7 @@ impl Pool {
 
     pub(super) async fn hold(&self) -> Result<Held, StoreError> {
         let client = self.connection().await?;
-        Ok(Held { client: Some(client), answer_max: self.answer_max })
+        Ok(Held { client: Some(client), answer_max: self.answer_max, clock: self.clock })
     }
 }
 
@@ -59,6 +73,7 @@ impl Pool {
 pub(super) struct Held {
     client: Option<Object>,
     answer_max: Duration,
+    clock: DeletionClock,
 }
 
 impl Drop for Held {
@@ -70,6 +85,10 @@ impl Drop for Held {
 impl Held {
     pub(super) fn client(&self) -> Result<&Object, StoreError> {
         self.client.as_ref().ok_or(StoreError::Corrupt("a transaction is used after its end"))
+    }
+
+    pub(super) fn clock(&self) -> DeletionClock {
+        self.clock
     }
 
     /// Back to the others.

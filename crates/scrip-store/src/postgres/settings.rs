@@ -40,6 +40,16 @@ pub struct PostgresSettings {
     transport: Transport,
     tls: Option<MakeRustlsConnect>,
     shown: String,
+    clock: DeletionClock,
+}
+
+/// Which clock bounds what a node destroys because its time is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DeletionClock {
+    /// That of the database too, which all nodes share.
+    OfDatabase,
+    /// That of the node alone.
+    OfNode,
 }
 
 /// What an address lacks. Never its text, which has a password.
@@ -81,7 +91,8 @@ impl PostgresSettings {
         notice_silence(&mut config);
         let (connections, answer_max) = (CONNECTIONS, ANSWER_MAX);
         let (serving, tls) = (None, None);
-        Ok(Self { config, connections, answer_max, serving, transport, tls, shown })
+        let clock = DeletionClock::OfDatabase;
+        Ok(Self { config, connections, answer_max, serving, transport, tls, shown, clock })
     }
 
     /// Whether whoever makes this has to say whom to trust.
@@ -94,6 +105,19 @@ impl PostgresSettings {
     #[must_use]
     pub fn shown(&self) -> &str {
         &self.shown
+    }
+
+    /// Whether a password is in the address.
+    #[must_use]
+    pub fn has_password(&self) -> bool {
+        self.config.get_password().is_some()
+    }
+
+    /// For tests, which move the clock of a node and cannot move that of PostgreSQL.
+    #[must_use]
+    pub fn trusting_the_clock_of_the_node(mut self) -> Self {
+        self.clock = DeletionClock::OfNode;
+        self
     }
 
     /// Never without TLS. Whom to trust is said by whoever makes this.
@@ -137,7 +161,7 @@ impl PostgresSettings {
 
     pub(super) fn pool(self) -> Result<Pool, StoreError> {
         let (connections, apart) = (self.made(self.connections)?, self.made(CONNECTIONS_APART)?);
-        Ok(Pool::new(connections, apart, self.answer_max))
+        Ok(Pool::new(connections, apart, self.answer_max).bounded_by(self.clock))
     }
 
     /// None is connected before somebody needs it.

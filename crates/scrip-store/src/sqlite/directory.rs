@@ -180,7 +180,7 @@ const TENANTS: Table = table!(
     "
 -- list_tenants
 SELECT id, name, kind, settings, quotas, mac, policy_counter, policy_mac, created_by, created_at,
-    modified_by, modified_at
+    modified_by, modified_at, deletes_at
 FROM tenants",
     "id"
 );
@@ -196,6 +196,7 @@ fn tenant(row: &Row<'_>) -> Option<(Signed<TenantRecord>, PolicySeal)> {
         keys: none,
         created: stamp(row, 8)??,
         modified: stamp(row, 10)?,
+        deletes_at: row.get::<_, Option<i64>>(12).ok()?.map(|unix_ms| Timestamp { unix_ms }),
     };
     let seal = PolicySeal { counter: row.get(6).ok()?, mac: Mac(row.get(7).ok()?) };
     Some((Signed { record, mac: Mac(row.get(5).ok()?) }, seal))

@@ -13,8 +13,9 @@ use scrip_core::{
     store::{Changed, DecidePolicy, PolicyEdit, StoreError},
     tenant::TenantRecord,
     time::Timestamp,
+    vault_rows::DeletedTenant,
 };
-use scrip_seal::WrappedTenantKeys;
+use scrip_seal::{Mac, WrappedTenantKeys};
 
 use crate::sqlite::{
     answers::insert_beside,
@@ -129,11 +130,12 @@ fn put_tenant(connection: &Connection, tenant: &Signed<TenantRecord>) -> Result<
     let sql = "
 -- put_tenant
 INSERT INTO tenants (id, name, kind, settings, quotas, created_by, created_at, modified_by,
-    modified_at, mac, policy_counter, policy_mac)
+    modified_at, deletes_at, mac, policy_counter, policy_mac)
 VALUES (:id, :name, :kind, :settings, :quotas, :created_by, :created_at, :modified_by,
-    :modified_at, :mac, 0, x'')
+    :modified_at, :deletes_at, :mac, 0, x'')
 ON CONFLICT (id) DO UPDATE SET name = :name, kind = :kind, settings = :settings, quotas = :quotas,
-    modified_by = :modified_by, modified_at = :modified_at, mac = :mac";
+    modified_by = :modified_by, modified_at = :modified_at, deletes_at = :deletes_at,
+    mac = :mac";
     let record = &tenant.record;
     let (created_by, created_at) = stamped(Some(record.created));
     let (modified_by, modified_at) = stamped(record.modified);
@@ -147,6 +149,7 @@ ON CONFLICT (id) DO UPDATE SET name = :name, kind = :kind, settings = :settings,
         ":created_at": created_at,
         ":modified_by": modified_by,
         ":modified_at": modified_at,
+        ":deletes_at": record.deletes_at.map(|it| it.unix_ms),
         ":mac": tenant.mac.0,
     };
     connection.execute(sql, parameters).map_err(fault)?;
@@ -240,7 +243,7 @@ pub(super) fn delete_tenant(
     audit: &AuditRecord,
 ) -> Result<Result<Changed, Error>, StoreError> {
     let tenant = deletion.tenant();
-    if let TenantDeletion::Asked(_) = deletion {
+    if deletion.is_checked() {
         let checked = match load_policy(transaction, tenant) {
             Ok(Some(records)) => deletion.check(&records),
             Ok(None) => return Ok(Ok(Changed::Stale)),
@@ -260,8 +263,10 @@ pub(super) fn delete_tenant(
     }
     let sql = "
 -- insert_deleted_tenant
-INSERT INTO deleted_tenants (id, deleted_at) VALUES (?, ?)";
-    transaction.execute(sql, (tenant.0.as_bytes(), audit.at.unix_ms)).map_err(fault)?;
+INSERT INTO deleted_tenants (id, deleted_at, mac) VALUES (?, ?, ?)";
+    let deleted = audit.deleted_tenant(tenant);
+    let row = (tenant.0.as_bytes(), deleted.deleted_at.unix_ms, deleted.mac.0);
+    transaction.execute(sql, row).map_err(fault)?;
     forget_usage(transaction, tenant)?;
     raise_version(transaction)?;
     insert_last_audit(transaction, tenant, audit, deletion.retention_seconds())?;
@@ -275,57 +280,84 @@ const STRAGGLERS_MS: i64 = 60_000;
 const PURGE: [&str; 6] = [
     "
 -- purge_tokens
-DELETE FROM tokens WHERE seq IN (
-    SELECT tokens.seq FROM deleted_tenants JOIN tokens ON tokens.tenant = deleted_tenants.id
-    LIMIT ?)",
+DELETE FROM tokens WHERE seq IN (SELECT seq FROM tokens WHERE tenant = ?1 LIMIT ?2)",
     "
 -- purge_filed
 DELETE FROM filed WHERE (tenant, facet, container, created_at, token) IN (
-    SELECT filed.tenant, filed.facet, filed.container, filed.created_at, filed.token
-    FROM deleted_tenants JOIN filed ON filed.tenant = deleted_tenants.id
-    LIMIT ?)",
+    SELECT tenant, facet, container, created_at, token FROM filed WHERE tenant = ?1 LIMIT ?2)",
     "
 -- purge_token_intents
 DELETE FROM token_intents WHERE seq IN (
-    SELECT it.seq FROM deleted_tenants JOIN token_intents AS it ON it.tenant = deleted_tenants.id
-    LIMIT ?)",
+    SELECT seq FROM token_intents WHERE tenant = ?1 LIMIT ?2)",
     "
 -- purge_sessions
-DELETE FROM sessions WHERE seq IN (
-    SELECT it.seq FROM deleted_tenants JOIN sessions AS it ON it.tenant = deleted_tenants.id
-    LIMIT ?)",
+DELETE FROM sessions WHERE seq IN (SELECT seq FROM sessions WHERE tenant = ?1 LIMIT ?2)",
     "
 -- purge_session_events
 DELETE FROM session_events WHERE seq IN (
-    SELECT it.seq FROM deleted_tenants JOIN session_events AS it ON it.tenant = deleted_tenants.id
-    LIMIT ?)",
+    SELECT seq FROM session_events WHERE tenant = ?1 LIMIT ?2)",
     "
 -- purge_guesses
 DELETE FROM guesses WHERE (tenant, bucket, number) IN (
-    SELECT it.tenant, it.bucket, it.number
-    FROM deleted_tenants JOIN guesses AS it ON it.tenant = deleted_tenants.id
-    LIMIT ?)",
+    SELECT tenant, bucket, number FROM guesses WHERE tenant = ?1 LIMIT ?2)",
 ];
 
-pub(super) fn list_deleted_tenants(connection: &Connection) -> Result<Vec<TenantId>, StoreError> {
-    let sql = "-- list_deleted_tenants\nSELECT id FROM deleted_tenants";
+/// Rows that cannot be read were not written by us, and are passed over.
+pub(super) fn list_deleted_tenants(
+    connection: &Connection,
+) -> Result<Vec<DeletedTenant>, StoreError> {
+    let sql = "
+-- list_deleted_tenants
+SELECT id, deleted_at, mac FROM deleted_tenants";
     let mut statement = connection.prepare_cached(sql).map_err(fault)?;
-    let rows = statement.query_map([], |row| row.get(0).map(|it| TenantId(uuid(it))));
-    rows.and_then(Iterator::collect).map_err(fault)
+    let mut rows = statement.query([]).map_err(fault)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(fault)? {
+        let Ok(tenant) = row.get(0).map(|it| TenantId(uuid(it))) else { continue };
+        let deleted_at = Timestamp { unix_ms: row.get(1).unwrap_or_default() };
+        let mac = Mac(row.get(2).unwrap_or_default());
+        found.push(DeletedTenant { tenant, deleted_at, mac });
+    }
+    Ok(found)
 }
 
-pub(super) fn purge_tenants(connection: &Connection, now: Timestamp) -> Result<usize, StoreError> {
-    let mut purged = 0_usize;
-    for sql in PURGE {
-        let rows = connection.execute(sql, [PURGED_AT_ONCE]).map_err(fault)?;
-        purged = purged.saturating_add(rows);
+/// Those of these tenants that have no row any more.
+pub(super) fn without_row(
+    connection: &Connection,
+    tenants: &[TenantId],
+) -> Result<Vec<TenantId>, StoreError> {
+    let sql = "-- find_tenant\nSELECT EXISTS (SELECT 1 FROM tenants WHERE id = ?1)";
+    let mut statement = connection.prepare_cached(sql).map_err(fault)?;
+    let mut gone = Vec::new();
+    for tenant in tenants {
+        let exists = statement.query_row([tenant.0.as_bytes()], |row| row.get(0));
+        if !exists.map_err(fault)? {
+            gone.push(*tenant);
+        }
     }
-    if purged == 0 {
+    Ok(gone)
+}
+
+pub(super) fn purge_tenants(
+    connection: &Connection,
+    tenants: &[TenantId],
+    now: Timestamp,
+) -> Result<usize, StoreError> {
+    let mut purged = 0_usize;
+    for tenant in tenants {
+        for sql in PURGE {
+            let mut statement = connection.prepare_cached(sql).map_err(fault)?;
+            let rows = statement.execute((tenant.0.as_bytes(), PURGED_AT_ONCE)).map_err(fault)?;
+            purged = purged.saturating_add(rows);
+        }
+        if purged > 0 {
+            return Ok(purged);
+        }
         let sql = "
--- forget_deleted_tenants
-DELETE FROM deleted_tenants WHERE deleted_at <= ?";
+-- forget_deleted_tenant
+DELETE FROM deleted_tenants WHERE id = ?1 AND deleted_at <= ?2";
         let before = now.unix_ms.saturating_sub(STRAGGLERS_MS);
-        connection.execute(sql, [before]).map_err(fault)?;
+        connection.execute(sql, (tenant.0.as_bytes(), before)).map_err(fault)?;
     }
     Ok(purged)
 }

@@ -76,7 +76,7 @@ const fn bytes(name: &'static str) -> Column {
     Column { name, form: Form::Bytes, is_optional: false }
 }
 
-const CLOCK: &[Column] = &[number("now"), number("earliest")];
+const CLOCK: &[Column] = &[number("now"), number("earliest"), bytes("mac")];
 const DIRECTORY_VERSION: &[Column] = &[number("version")];
 const LAST_EVENT: &[Column] = &[number("last")];
 const SYSTEM_KEYS: &[Column] = &[text("name"), bytes("wrapped")];
@@ -90,6 +90,7 @@ const TENANTS: &[Column] = &[
     number("created_at"),
     id("modified_by").or_nothing(),
     number("modified_at").or_nothing(),
+    number("deletes_at").or_nothing(),
     bytes("mac"),
     number("policy_counter"),
     bytes("policy_mac"),
@@ -117,7 +118,7 @@ const API_KEYS: &[Column] = &[
     number("created_at"),
     bytes("mac"),
 ];
-const DELETED_TENANTS: &[Column] = &[id("id"), number("deleted_at")];
+const DELETED_TENANTS: &[Column] = &[id("id"), number("deleted_at"), bytes("mac")];
 const ACCESS_SESSIONS: &[Column] = &[
     id("tenant"),
     bytes("digest"),

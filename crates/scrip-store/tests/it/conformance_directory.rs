@@ -1,6 +1,6 @@
 //! Tenants, applications and keys come back as they were put, and change as one.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
     access::AccessPolicy,
@@ -16,13 +16,16 @@ use scrip_core::{
         create_application::{CreateKey, CreatedApplication, NewApplication, create_application},
         delete_api_key::delete_api_key,
         delete_application::delete_application,
-        delete_tenant::delete_tenant,
+        delete_tenant::{delete_tenant, destroy_due_tenants},
         list_access_sessions::list_access_sessions,
+        purge_tenants::purge_tenants,
+        restore_tenant::restore_tenant,
         revoke_access_session::revoke_access_session,
         update_application::update_application,
         update_tenant::{set_tenant_quotas, update_tenant},
     },
     permission::{ApplicationKind, Permission, Transform},
+    quota::Quotas,
     tenant::{DeduplicationBehavior, Settings, Tenant},
 };
 use scrip_seal::Sealed;
@@ -39,6 +42,7 @@ on_every_engine! {
     a_key_belongs_to_one_application
     keys_are_limited
     a_deleted_tenant_is_gone_with_all_its_rows
+    deletion_with_grace_can_be_taken_back_until_it_is_due
     a_change_needs_a_policy_that_is_whole
     a_change_needs_an_application_that_still_may
     access_sessions_are_listed_and_revoked_in_their_tenant_only
@@ -207,15 +211,45 @@ async fn a_deleted_tenant_is_gone_with_all_its_rows(world: World) {
     assert!(directory.tenant(tenant.id).is_none());
     assert_eq!(directory.alterations(), []);
 
-    let now = world.vault.clock.now();
-    let store = &world.vault.store;
-    assert!(store.purge_tenants(now).await.unwrap() > 0);
-    assert_eq!(store.purge_tenants(now).await.unwrap(), 0);
+    assert!(purge_tenants(&world.vault, &[]).await.unwrap() > 0);
+    assert_eq!(purge_tenants(&world.vault, &[]).await.unwrap(), 0);
     // One that was on its way when the tenant went.
     let new = crate::requests::card(crate::requests::VISA);
     let late = crate::requests::create(&world.vault, &caller, new).await;
     assert!(matches!(late, Err(Error::Unavailable(_))), "{late:?}");
     crate::requests::get(&world.vault, &neighbour, &kept).await;
+}
+
+async fn deletion_with_grace_can_be_taken_back_until_it_is_due(world: World) {
+    let vault = &world.vault;
+    let tenant = world.tenant(Settings::default()).await;
+    let key = world.key_of(&tenant, ApplicationKind::Private, plain(TOKENS)).await;
+    let grace = |quotas: Quotas| Quotas { deletion_grace_seconds: 3600, ..quotas };
+    let tenant = reloaded(&world, &tenant).await;
+    set_tenant_quotas(vault, operator(&tenant), Box::new(grace)).await.unwrap();
+    let tenant = reloaded(&world, &tenant).await;
+    let due = vault.clock.now().after(Duration::from_secs(3600));
+    assert_eq!(delete_tenant(vault, operator(&tenant)).await.unwrap(), Some(due));
+    let directory = world.directory().await;
+    assert!(directory.tenant(tenant.id).is_none() && directory.authenticate(&key).is_none());
+    assert_eq!(directory.alterations(), []);
+    let [deleted] = directory.deleting() else { panic!("{:?}", directory.deleting()) };
+    assert_eq!((deleted.id, deleted.deletes_at), (tenant.id, Some(due)));
+    world.clock.advance(Duration::from_secs(3599));
+    assert_eq!(destroy_due_tenants(vault, &directory).await.unwrap(), 0);
+    restore_tenant(vault, operator(deleted)).await.unwrap();
+    // A node that has not heard of it yet must not destroy what was restored.
+    world.clock.advance(Duration::from_secs(1));
+    assert_eq!(destroy_due_tenants(vault, &directory).await.unwrap(), 0);
+    let restored = reloaded(&world, &tenant).await;
+    assert!(world.directory().await.authenticate(&key).is_some());
+    delete_tenant(vault, operator(&restored)).await.unwrap();
+    let directory = world.directory().await;
+    world.clock.advance(Duration::from_secs(3600));
+    assert_eq!(destroy_due_tenants(vault, &directory).await.unwrap(), 1);
+    assert_eq!(destroy_due_tenants(vault, &directory).await.unwrap(), 0);
+    let directory = world.directory().await;
+    assert!(directory.deleting().is_empty() && directory.authenticate(&key).is_none());
 }
 
 /// The operator's own mandate for one tenant, used on the rows of another, opens nothing.
@@ -230,6 +264,7 @@ async fn a_change_needs_a_policy_that_is_whole(world: World) {
         quotas: other.quotas,
         created: other.created,
         modified: None,
+        deletes_at: None,
         keys: Arc::clone(&tenant.keys),
         audit_key: Arc::clone(&other.audit_key),
         applications: std::collections::BTreeMap::new(),

@@ -177,7 +177,9 @@ async fn the_records_of_a_deleted_tenant_are_kept_as_it_wanted(world: World) {
     let id = create(&world.vault, &caller, card(VISA)).await.unwrap().token.id;
     get_token(&world.vault, &caller, &id).await.unwrap();
     delete_tenant(&world.vault, Mandate::of_operator(Arc::clone(&tenant))).await.unwrap();
-    while world.vault.store.purge_tenants(world.vault.clock.now()).await.unwrap() > 0 {}
+    while scrip_core::operations::purge_tenants::purge_tenants(&world.vault, &[]).await.unwrap() > 0
+    {
+    }
     assert_eq!(counts(&world, &tenant).await, [4, 1]);
     world.clock.advance(24 * HOUR);
     prune(&world).await;

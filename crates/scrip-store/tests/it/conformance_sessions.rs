@@ -262,7 +262,11 @@ async fn a_deleted_tenant_takes_its_sessions_and_events(desk: Desk) {
     desk.insert_session(desk.written(desk.session(4), &[4])).await.unwrap();
     let gone = Arc::clone(desk.stranger.principal().tenant());
     delete_tenant(&desk.world.vault, Mandate::of_operator(gone)).await.unwrap();
-    while desk.store().purge_tenants(desk.now()).await.unwrap() > 0 {}
+    while scrip_core::operations::purge_tenants::purge_tenants(&desk.world.vault, &[])
+        .await
+        .unwrap()
+        > 0
+    {}
     assert_eq!(desk.held().await, [1, 1]);
     assert!(desk.find_session(4).await.is_some());
     assert_eq!(desk.notified(1).await, None);
@@ -277,7 +281,11 @@ async fn nothing_is_written_once_the_tenant_is_deleted(desk: Desk) {
     desk.insert_session(desk.written(desk.session(2), &[2])).await.unwrap_err();
     let update = desk.written(next(&first, None), &[1]);
     desk.store().update_session(update).await.unwrap_err();
-    while desk.store().purge_tenants(desk.now()).await.unwrap() > 0 {}
+    while scrip_core::operations::purge_tenants::purge_tenants(&desk.world.vault, &[])
+        .await
+        .unwrap()
+        > 0
+    {}
     assert_eq!(desk.held().await, [0, 0]);
 }
 

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use scrip_core::store::{Claimed, CvcChange, Deduplicate, KnownTime, StoredToken, TokenRecord};
+use scrip_core::{
+    store::{Claimed, CvcChange, Deduplicate, KnownTime, StoredToken, TokenRecord},
+    vault_rows::NotedTime,
+};
 
 use crate::{
     desk::{Desk, Inserted, UpdateToken, bare, code, record, revised},
@@ -119,7 +122,8 @@ async fn the_time_that_is_known_is_what_was_noted_last(desk: Desk) {
     let store = desk.store();
     for noted in [5, 9, 3] {
         let time = KnownTime { now: START.after(noted * MINUTE), earliest: START.after(MOMENT) };
-        store.note_time(time).await.unwrap();
-        assert_eq!(store.known_time().await.unwrap(), Some(time));
+        let noted = NotedTime::new(desk.world.vault.audit.key().unwrap(), time);
+        store.note_time(noted).await.unwrap();
+        assert_eq!(store.known_time().await.unwrap(), Some(noted));
     }
 }

@@ -153,7 +153,11 @@ async fn a_deleted_tenant_is_not_counted(desk: Desk) {
     assert_eq!(usage(&desk).await.monthly_active(), 1);
     let mandate = mandate(&desk);
     delete_tenant(&desk.world.vault, mandate.clone()).await.unwrap();
-    while desk.store().purge_tenants(desk.now()).await.unwrap() > 0 {}
+    while scrip_core::operations::purge_tenants::purge_tenants(&desk.world.vault, &[])
+        .await
+        .unwrap()
+        > 0
+    {}
     let left = desk.store().find_usage(&mandate, Month::of(desk.now())).await.unwrap();
     assert_eq!(left, Usage::default());
 }
@@ -177,7 +181,11 @@ async fn the_engine_leaves_nothing_of_a_deleted_tenant() {
     let log = file.with_file_name("access.db");
     assert_eq!((rows(&file, &vault), rows(&log, &access)), (vec![1, 1], vec![1, 1]));
     delete_tenant(&desk.world.vault, mandate(&desk)).await.unwrap();
-    while desk.store().purge_tenants(desk.now()).await.unwrap() > 0 {}
+    while scrip_core::operations::purge_tenants::purge_tenants(&desk.world.vault, &[])
+        .await
+        .unwrap()
+        > 0
+    {}
     assert_eq!((rows(&file, &vault), rows(&log, &access)), (vec![0, 0], vec![0, 0]));
 }
 

@@ -66,6 +66,7 @@ mod policy_rows;
 mod policy_scene;
 mod policy_sessions;
 mod postgres_altered;
+mod postgres_clock;
 mod postgres_groups;
 mod postgres_hosts;
 mod postgres_lanes;

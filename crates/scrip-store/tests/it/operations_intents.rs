@@ -173,7 +173,11 @@ async fn a_deleted_tenant_takes_its_intents(scene: Scene) {
     let mandate = Mandate::of_operator(std::sync::Arc::clone(&scene.tenant));
     delete_tenant(&scene.world.vault, mandate).await.unwrap();
     let (store, now) = (&scene.world.vault.store, scene.world.vault.clock.now());
-    while store.purge_tenants(now).await.unwrap() > 0 {}
+    while scrip_core::operations::purge_tenants::purge_tenants(&scene.world.vault, &[])
+        .await
+        .unwrap()
+        > 0
+    {}
     let inquiry = scene.caller.inquire(Permission::TokenIntentRead).unwrap();
     assert!(store.find_token_intent(inquiry, id, now).await.unwrap().is_none());
 }

@@ -62,6 +62,7 @@ const ALTERED: &[Altered] = &[
     ("tenants", "created_at", &["created_at + 1", "created_at - 1", "0", "-1"]),
     ("tenants", "modified_by", &["{private}", "{other}", "x'00'", "NULL"]),
     ("tenants", "modified_at", &["modified_at + 1", "0", "NULL"]),
+    ("tenants", "deletes_at", &["0", "1", "4102444800000"]),
     (
         "tenants",
         "mac",
@@ -222,8 +223,8 @@ async fn no_column_of_policy_is_forgotten_here() {
         let tested = tested.filter(|(it, _)| it == table).map(|(_, column)| column.to_owned());
         assert_eq!(tested.collect::<BTreeSet<_>>(), actual, "{table}");
     }
-    // Everything else is about tokens and the trail; their tests are in `sqlite_altered`, `sessions_altered` and `trail`. A clock that was altered is
-    // the latest that the next start knows of: it hides tokens, and opens nothing.
+    // Everything else is about tokens and the trail; their tests are in `sqlite_altered`, `sessions_altered` and `trail`. Rows about the vault
+    // itself, the clock and deleted tenants, are altered in the suite of the server.
     let others = [
         "answer_data",
         "answers",

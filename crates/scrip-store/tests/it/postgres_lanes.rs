@@ -212,10 +212,18 @@ async fn a_deleted_tenant_is_known_until_nothing_is_left_of_it() {
     for table in ["tokens", "filed"] {
         let purged = format!("BEGIN; DELETE FROM {table}");
         other.batch_execute(&purged).await.unwrap();
-        while desk.store().purge_tenants(desk.now()).await.unwrap() > 0 {}
+        while scrip_core::operations::purge_tenants::purge_tenants(&desk.world.vault, &[])
+            .await
+            .unwrap()
+            > 0
+        {}
         other.batch_execute("ROLLBACK").await.unwrap();
     }
-    while desk.store().purge_tenants(desk.now()).await.unwrap() > 0 {}
+    while scrip_core::operations::purge_tenants::purge_tenants(&desk.world.vault, &[])
+        .await
+        .unwrap()
+        > 0
+    {}
     let left = "SELECT (SELECT count(*) FROM tokens), (SELECT count(*) FROM filed),
         (SELECT count(*) FROM deleted_tenants)";
     let left = other.query_one(left, &[]).await.unwrap();

@@ -123,6 +123,7 @@ const TENANT: &[Altered] = &[
     ("created_at", &["created_at + 1", "0", "-1"]),
     ("modified_by", &["{private}", "{other}", "NULL"]),
     ("modified_at", &["modified_at + 1", "0", "NULL"]),
+    ("deletes_at", &["0", "1", "4102444800000"]),
     ("mac", &[ZEROS, "policy_mac", "(SELECT mac FROM tenants WHERE id = {other})", "''"]),
     (
         "policy_counter",

@@ -21,8 +21,7 @@ use scrip_core::{
     policy::{PolicyRecords, Signed},
     store::{
         AccessSessionStore, AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy,
-        DeleteToken, KnownTime, Store, StoreError, StoreFuture, StoreStatus, StoredToken,
-        TokenBatch,
+        DeleteToken, Store, StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
     },
     tenant::TenantKind,
     threeds::{
@@ -32,6 +31,7 @@ use scrip_core::{
     time::{Month, Timestamp},
     token_intent::StoredTokenIntent,
     usage::Usage,
+    vault_rows::{DeletedTenant, NotedTime},
 };
 use scrip_threeds::{
     code::Scheme,
@@ -295,7 +295,9 @@ impl Store for Staged {
         insert_tenant(records: PolicyRecords, audit: AuditRecord) -> ();
         change_policy(mandate: Mandate, decide: DecidePolicy) -> Result<(), Error>;
         delete_tenant(deletion: TenantDeletion, audit: AuditRecord) -> Result<Changed, Error>;
-        purge_tenants(now: Timestamp) -> usize;
+        list_deleted_tenants() -> Vec<DeletedTenant>;
+        purge_tenants(tenants: Vec<TenantId>, now: Timestamp) -> usize;
+        not_after(at: Timestamp) -> Timestamp;
         insert_access_session(
             mandate: Mandate, session: Signed<AccessSessionRecord>, written: Beside) -> ();
         find_access_session(id: AccessSessionId) -> Option<Signed<AccessSessionRecord>>;
@@ -315,8 +317,8 @@ impl Store for Staged {
         walk_records(inquiry: Inquiry, walk: WalkRecords) -> Walked;
         prune_chain(prune: PruneChain) -> usize;
         sweep_usage(month: Month) -> usize;
-        note_time(time: KnownTime) -> ();
-        known_time() -> Option<KnownTime>;
+        note_time(noted: NotedTime) -> ();
+        known_time() -> Option<NotedTime>;
         check_ready() -> ();
         status() -> StoreStatus;
     }

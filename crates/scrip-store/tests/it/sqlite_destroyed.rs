@@ -116,9 +116,13 @@ async fn a_deleted_tenants_keys_are_nowhere() {
     let mut gone = world.vault.store.load_directory().await.unwrap().tenants.into_iter();
     assert!(gone.all(|it| it.tenant.record.id != tenant.id));
     get_token(&world.vault, &neighbour, &kept).await.unwrap();
-    let sealed = world.vault.store.purge_tenants(world.vault.clock.now()).await.unwrap();
+    let sealed =
+        scrip_core::operations::purge_tenants::purge_tenants(&world.vault, &[]).await.unwrap();
     assert!(sealed > 0);
-    assert_eq!(world.vault.store.purge_tenants(world.vault.clock.now()).await.unwrap(), 0);
+    assert_eq!(
+        scrip_core::operations::purge_tenants::purge_tenants(&world.vault, &[]).await.unwrap(),
+        0
+    );
     assert!(get_token(&world.vault, &caller, &id).await.is_err());
     get_token(&world.vault, &neighbour, &kept).await.unwrap();
 }
@@ -141,7 +145,7 @@ async fn nor_where_their_rows_once_were() {
         assert!(traces.found(&world.file()) >= traces.0.len(), "{at}");
         delete(&world, tenant).await;
         assert_eq!(traces.found(&world.file()), 0, "{at}");
-        world.vault.store.purge_tenants(world.vault.clock.now()).await.unwrap();
+        scrip_core::operations::purge_tenants::purge_tenants(&world.vault, &[]).await.unwrap();
     }
 }
 

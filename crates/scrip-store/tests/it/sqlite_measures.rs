@@ -8,7 +8,9 @@ use std::{
 use scrip_core::{
     store::{KnownTime, Store},
     time::Timestamp,
+    vault_rows::NotedTime,
 };
+use scrip_seal::Mac;
 use scrip_store::{MemoryStore, Pages, SqliteStore};
 
 /// Two milliseconds between any two looks.
@@ -24,7 +26,10 @@ async fn commits_are_counted_and_timed() {
     let store = SqliteStore::open_with(&path, Pages::Mapped, stepping).unwrap();
     let at = Timestamp { unix_ms: 1 };
     for done in 1..=200 {
-        store.note_time(KnownTime { now: at, earliest: at }).await.unwrap();
+        store
+            .note_time(NotedTime { time: KnownTime { now: at, earliest: at }, mac: Mac([0; 32]) })
+            .await
+            .unwrap();
         let log = store.measures().logs.remove(0);
         assert_eq!((log.batch.count(), log.batch.sum), (done, done));
         assert_eq!((log.commit_micros.count(), log.commit_micros.sum), (done, done * 2_000));

@@ -31,6 +31,7 @@ use scrip_core::{
     time::Month,
     token_intent::NewTokenIntent,
     token_type::TokenType,
+    vault_rows::NotedTime,
 };
 use scrip_seal::{Fingerprint, IndexDigest};
 use scrip_store::transfer::{
@@ -143,7 +144,8 @@ impl Scene {
         let seen = vec![Seen::new("sample-0", "revealed")];
         desk.world.vault.record_seen(&desk.caller, Operation::GetToken, seen).await.unwrap();
         let time = KnownTime { now: later(), earliest: START };
-        desk.store().note_time(time).await.unwrap();
+        let key = desk.world.vault.audit.key().unwrap();
+        desk.store().note_time(NotedTime::new(key, time)).await.unwrap();
         Self { world: desk.world, known }
     }
 
@@ -207,8 +209,11 @@ impl Scene {
         let resumed = Caller::new(Arc::new(resumed.unwrap().unwrap()), origin());
         assert!(resumed.meets(Needs::Permission(Permission::TokenRead)).is_ok());
         // What the deleted tenant left goes, here as there.
+        vault.audit.open(directory.audit_key());
         let mut purged = 0;
-        while let some @ 1.. = vault.store.purge_tenants(later()).await.unwrap() {
+        while let some @ 1.. =
+            scrip_core::operations::purge_tenants::purge_tenants(vault, &[]).await.unwrap()
+        {
             purged += some;
         }
         assert!(purged > 0);

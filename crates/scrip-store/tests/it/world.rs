@@ -41,7 +41,7 @@ use tempfile::TempDir;
 /// When every test begins.
 pub(crate) const START: Timestamp = Timestamp { unix_ms: 1_800_000_000_000 };
 
-const ROOT_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+const ROOT_KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
 pub(crate) struct StoppedClock(AtomicI64);
 
@@ -66,7 +66,8 @@ impl Clock for StoppedClock {
 
 /// For one node of a test.
 pub(crate) fn settings(database: &Database) -> PostgresSettings {
-    PostgresSettings::parse(&database.url()).unwrap().connections(8)
+    let settings = PostgresSettings::parse(&database.url()).unwrap().connections(8);
+    settings.trusting_the_clock_of_the_node()
 }
 
 async fn migrate(url: &str) {

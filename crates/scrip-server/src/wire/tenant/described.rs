@@ -35,6 +35,7 @@ pub(crate) fn components() -> Vec<(&'static str, Schema)> {
         always("token_intent_retention_seconds", seconds()),
         always("rate_limit", text().pattern("^(default|off|[0-9]{1,5}%)$")),
         always("threeds_access", boolean()),
+        always("deletion_grace_seconds", seconds()),
     ]);
     let update = request([
         always("name", name()),
@@ -93,7 +94,10 @@ pub(crate) fn update() -> Description {
 
 pub(crate) fn delete() -> Description {
     operation(Tag::Tenant, "Delete the tenant")
-        .about("Everything in it goes with it, for good: its keys are destroyed in the same step.")
+        .about(
+            "Its API keys stop at once. Its own keys are destroyed, and everything in it with them, when the \
+             quota `deletion_grace_seconds` is over; until then an operator can restore it.",
+        )
         .done("It is gone, and so is the key that asked.")
         .problem(404)
 }

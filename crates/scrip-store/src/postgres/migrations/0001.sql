@@ -25,7 +25,8 @@ INSERT INTO directory_state (one, version) VALUES (1, 0);
 CREATE TABLE clock_state (
     one      INTEGER PRIMARY KEY CHECK (one = 1),
     now      BIGINT NOT NULL,
-    earliest BIGINT NOT NULL
+    earliest BIGINT NOT NULL,
+    mac      BYTEA NOT NULL
 );
 
 -- How far an import has come that has not ended. While there is a row, nobody serves this vault.
@@ -57,6 +58,8 @@ CREATE TABLE tenants (
     created_at     BIGINT NOT NULL,
     modified_by    UUID,
     modified_at    BIGINT,
+    -- When its keys are destroyed, for a tenant that was deleted.
+    deletes_at     BIGINT,
     mac            BYTEA NOT NULL,
     policy_counter BIGINT NOT NULL,
     policy_mac     BYTEA NOT NULL
@@ -106,7 +109,8 @@ CREATE INDEX api_keys_by_digest ON api_keys (digest);
 -- Tenants whose tokens are still to be removed. Their keys are gone, so none of it opens.
 CREATE TABLE deleted_tenants (
     id         UUID PRIMARY KEY,
-    deleted_at BIGINT NOT NULL
+    deleted_at BIGINT NOT NULL,
+    mac        BYTEA NOT NULL
 );
 
 CREATE TABLE access_sessions (

@@ -18,7 +18,8 @@ INSERT INTO directory_state (one, version) VALUES (1, 0);
 CREATE TABLE clock_state (
     one      INTEGER PRIMARY KEY CHECK (one = 1),
     now      INTEGER NOT NULL,
-    earliest INTEGER NOT NULL
+    earliest INTEGER NOT NULL,
+    mac      BLOB NOT NULL
 ) STRICT;
 
 -- Policy stands in clear, so every row has a mac over all of its columns, and a tenant's row has
@@ -33,6 +34,8 @@ CREATE TABLE tenants (
     created_at     INTEGER NOT NULL,
     modified_by    BLOB,
     modified_at    INTEGER,
+    -- When its keys are destroyed, for a tenant that was deleted.
+    deletes_at     INTEGER,
     mac            BLOB NOT NULL,
     policy_counter INTEGER NOT NULL,
     policy_mac     BLOB NOT NULL
@@ -87,7 +90,8 @@ CREATE TABLE api_keys (
 -- Tenants whose tokens are still to be removed. Their keys are gone, so none of it opens.
 CREATE TABLE deleted_tenants (
     id         BLOB NOT NULL PRIMARY KEY,
-    deleted_at INTEGER NOT NULL
+    deleted_at INTEGER NOT NULL,
+    mac        BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE access_sessions (
