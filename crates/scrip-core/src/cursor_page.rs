@@ -13,6 +13,7 @@ use crate::{
     error::Error,
     expressions::metadata_index,
     listing::{Facet, ListTokens, Position, Spans},
+    operations::give_way,
     permission::Permission,
     reveal::{Audience, show},
     store::StoredToken,
@@ -123,6 +124,7 @@ pub(crate) async fn turn_page(
         size: asked.size,
         room: Room::new(),
         last: None,
+        passed: None,
     };
     let rest = match asked.filter {
         TokenFilter::Fingerprint(None) => None,
@@ -150,6 +152,8 @@ struct Filling<'a> {
     room: Room,
     /// Where the last token of the page stands.
     last: Option<Position>,
+    /// Where the last token stands that was opened or is hidden from the caller.
+    passed: Option<Position>,
 }
 
 impl Filling<'_> {
@@ -170,16 +174,24 @@ impl Filling<'_> {
             let inquiry = self.caller.inquire(self.permission)?;
             let listing = self.vault.store.list_tokens(inquiry, list).await?;
             for (position, mut stored) in listing.tokens {
-                let Some((permit, body)) = self.sees(&stored)? else { continue };
-                if self.page.len() >= self.size || self.room.is_used_up(self.caller) {
+                if self.room.is_used_up(self.caller) {
+                    return Ok(self.passed.take());
+                }
+                // To open a large row takes milliseconds: other requests go on after each.
+                give_way().await;
+                let Some((permit, body)) = self.sees(&stored)? else {
+                    self.passed = Some(position);
+                    continue;
+                };
+                if self.page.len() >= self.size {
                     return Ok(self.last.take());
                 }
                 stored.settle_cvc(self.vault, permit.transform(), now).await?;
                 let audience = Audience::Caller { vault: self.vault, now };
                 let view = show(&permit, &stored, body, audience)?;
-                self.room.take(&stored);
                 self.page.push(view);
-                self.last = Some(position);
+                self.last = Some(position.clone());
+                self.passed = Some(position);
             }
             let Some(rest) = listing.rest else { return Ok(None) };
             after = Some(rest);
@@ -190,16 +202,18 @@ impl Filling<'_> {
     }
 
     /// The token, opened, when it is one of those that were asked for and the caller's to see.
-    fn sees(&self, stored: &StoredToken) -> Result<Option<(Permit, Body)>, Error> {
+    fn sees(&mut self, stored: &StoredToken) -> Result<Option<(Permit, Body)>, Error> {
         let Ok(permit) = self.caller.permit(self.permission, &stored.record) else {
             return Ok(None);
         };
+        self.room.take(stored);
         let body = Body::open(self.caller.tenant(), &stored.record)?;
         Ok(self.filter.is_met(&body).then_some((permit, body)))
     }
 }
 
-/// What one page may take: a hundred large tokens, or a hundred long masks, are several pages.
+/// What one page may take: a hundred large tokens, or a hundred long masks, are several pages. Each
+/// row that is opened counts, also one that turns out not to be asked for.
 pub(crate) struct Room {
     bytes_left: usize,
 }

@@ -12,6 +12,7 @@ use crate::{
     expressions::metadata_index,
     id::TokenId,
     listing::{Facet, SURVEY_TOKENS_MAX, SurveyTokens, Surveyed},
+    operations::give_way,
     page::{Page, PageAsked},
     permission::Permission,
     reveal::{Audience, reveal},
@@ -74,6 +75,8 @@ pub(crate) async fn find_page(
                 let reason = "this page is too much to show at once; ask for a smaller size";
                 return Err(Error::Unprocessable { reason });
             }
+            // To open a large row takes milliseconds: other requests go on after each.
+            give_way().await;
             let permit = caller.permit(permission, &stored.record)?;
             stored.settle_cvc(vault, permit.transform(), now).await?;
             let view = reveal(&permit, &stored, Audience::Caller { vault, now })?;

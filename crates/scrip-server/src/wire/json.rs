@@ -1,7 +1,7 @@
 //! Strict JSON: no duplicate names, bounded depth, numbers as they were written. An error tells
 //! the rule and the place, never the input.
 
-use std::fmt;
+use std::{cell::Cell, fmt};
 
 use scrip_core::plain::Plain;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -18,6 +18,18 @@ const NUMBER: &str = "$serde_json::private::Number";
 const DUPLICATE: &str = "a name stands twice in one object";
 const TOO_DEEP: &str = "the JSON is nested deeper than 32 levels";
 const RESERVED: &str = "a name in the JSON is reserved";
+const TOO_DENSE: &str = "the JSON has too many values for its size";
+
+/// Parsed JSON may take this many times the bytes of its text in memory, and a megabyte besides. A
+/// text of small objects would take a hundred times its size.
+const MEMORY_PER_BYTE: usize = 32;
+const MEMORY_FREE: usize = 1024 * 1024;
+/// What parts of a parsed value take in memory, about, with what the allocator adds.
+const VALUE_BYTES: usize = 32;
+const ALLOCATION_BYTES: usize = 16;
+/// A node of an object's tree holds up to eleven properties, and about six when there are many.
+const NODE_BYTES: usize = 640;
+const NODE_PROPERTIES: usize = 6;
 
 /// The whole body as one value.
 pub(crate) fn read(body: &[u8]) -> Result<Plain, Problem> {
@@ -27,7 +39,10 @@ pub(crate) fn read(body: &[u8]) -> Result<Plain, Problem> {
         return Err(Problem::Malformed(RESERVED.to_owned()));
     }
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let value = Strict { depth: 0 }.deserialize(&mut deserializer).and_then(|value| {
+    let memory_left = text.len().saturating_mul(MEMORY_PER_BYTE).saturating_add(MEMORY_FREE);
+    let memory_left = Cell::new(memory_left);
+    let strict = Strict { depth: 0, memory_left: &memory_left };
+    let value = strict.deserialize(&mut deserializer).and_then(|value| {
         let value = Plain::new(value);
         deserializer.end().map(|()| value)
     });
@@ -37,34 +52,43 @@ pub(crate) fn read(body: &[u8]) -> Result<Plain, Problem> {
 /// The parser's own message may quote the input; ours are constants.
 fn rule(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    let known = [DUPLICATE, TOO_DEEP, RESERVED].into_iter().find(|it| text.starts_with(it));
+    let known =
+        [DUPLICATE, TOO_DEEP, RESERVED, TOO_DENSE].into_iter().find(|it| text.starts_with(it));
     let rule = known.unwrap_or("the body is not valid JSON");
     format!("{rule} (line {}, column {})", error.line(), error.column())
 }
 
 #[derive(Clone, Copy)]
-struct Strict {
+struct Strict<'m> {
     depth: usize,
+    memory_left: &'m Cell<usize>,
 }
 
-impl Strict {
+impl Strict<'_> {
+    fn reserve<E: serde::de::Error>(self, bytes: usize) -> Result<(), E> {
+        let left = self.memory_left.get().checked_sub(bytes);
+        self.memory_left.set(left.ok_or_else(|| E::custom(TOO_DENSE))?);
+        Ok(())
+    }
+
     fn deeper<E: serde::de::Error>(self) -> Result<Self, E> {
         if self.depth >= DEPTH_MAX {
             return Err(E::custom(TOO_DEEP));
         }
-        Ok(Self { depth: self.depth.saturating_add(1) })
+        Ok(Self { depth: self.depth.saturating_add(1), ..self })
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Strict {
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.reserve(VALUE_BYTES)?;
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Strict {
+impl<'de> Visitor<'de> for Strict<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,7 +111,8 @@ impl<'de> Visitor<'de> for Strict {
         Ok(Value::from(value))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
+        self.reserve(value.len().saturating_add(ALLOCATION_BYTES))?;
         Ok(Value::String(value.to_owned()))
     }
 
@@ -97,6 +122,9 @@ impl<'de> Visitor<'de> for Strict {
         while let Some(item) = items.next_element_seed(deeper)? {
             array.push(item);
         }
+        // A list of one item has room for four.
+        array.shrink_to_fit();
+        self.reserve(ALLOCATION_BYTES)?;
         Ok(Value::Array(array))
     }
 
@@ -114,6 +142,10 @@ impl<'de> Visitor<'de> for Strict {
         let deeper = self.deeper()?;
         loop {
             let NameRead::Plain(text) = name else { return Err(A::Error::custom(RESERVED)) };
+            if object.len() % NODE_PROPERTIES == 0 {
+                self.reserve(NODE_BYTES)?;
+            }
+            self.reserve(text.len().saturating_add(ALLOCATION_BYTES))?;
             let value = entries.next_value_seed(deeper)?;
             if object.insert(text, value).is_some() {
                 return Err(A::Error::custom(DUPLICATE));
@@ -220,6 +252,27 @@ mod tests {
         refuse(r#"{"$serde_json::private::Number":"12"}"#, RESERVED);
         refuse(r#"{"\u0024serde_json::private::Number":"12"}"#, RESERVED);
         refuse(r#"{"a":1,"\u0024serde_json::private::Number":"12"}"#, RESERVED);
+    }
+
+    #[test]
+    fn parsed_values_are_bounded_by_the_size_of_their_text() {
+        let repeated = |item: &str, bytes: usize| {
+            format!("[{}]", vec![item; bytes / (item.len() + 1)].join(","))
+        };
+        for dense in [r#"{"a":0}"#, r#"{"":[]}"#, "[{}]", "[[[0]]]"] {
+            let text = repeated(dense, 1_000_000);
+            let bounded = matches!(dense, "[{}]" | "[[[0]]]");
+            match read(text.as_bytes()) {
+                Ok(_) => assert!(bounded, "{dense}"),
+                Err(Problem::Malformed(rule)) => assert!(rule.starts_with(TOO_DENSE), "{rule}"),
+                Err(other) => panic!("{other:?}"),
+            }
+            // A small body may be as dense as it likes.
+            assert!(read(repeated(dense, 10_000).as_bytes()).is_ok(), "{dense}");
+        }
+        for usual in ["0", "\"x\"", r#"{"type":"token","data":"x"}"#, "[[],[]]"] {
+            assert!(read(repeated(usual, 1_000_000).as_bytes()).is_ok(), "{usual}");
+        }
     }
 
     #[test]
