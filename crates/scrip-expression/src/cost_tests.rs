@@ -5,8 +5,6 @@
 
 #![expect(
     clippy::arithmetic_side_effects,
-    clippy::indexing_slicing,
-    clippy::unwrap_used,
     reason = "a test says what it expects by failing, and clippy.toml exempts no helpers"
 )]
 
