@@ -30,7 +30,7 @@ pub(crate) mod trace;
 pub(crate) mod unread_body;
 mod watch;
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{future::Future, net::IpAddr, pin::Pin, sync::Arc};
 
 use axum::{
     Router,
@@ -250,6 +250,24 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
             Refusal::MethodNotAllowed,
             Problem::MethodNotAllowed,
         ))
+}
+
+/// Answers requests as a connection does, without a socket. For tests.
+#[derive(Debug, Clone)]
+pub struct InProcess {
+    app: Arc<App>,
+    router: Router,
+}
+
+impl InProcess {
+    #[must_use]
+    pub fn new(app: &Arc<App>) -> Self {
+        Self { app: Arc::clone(app), router: router(app) }
+    }
+
+    pub async fn answer(&self, client: IpAddr, request: Request) -> Response {
+        pipeline::answer(&self.app.metrics, self.router.clone(), client, request).await
+    }
 }
 
 /// For the operator, and so not in the document: on this listener only where a key protects it.

@@ -9,7 +9,7 @@ pub mod transfer;
 mod uses;
 
 pub use crate::{
-    memory::MemoryStore,
+    memory::{MemorySnapshot, MemoryStore},
     postgres::PostgresStore,
     sqlite::{Pages, SqliteStore},
 };

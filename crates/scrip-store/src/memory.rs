@@ -9,6 +9,7 @@ mod listing;
 mod logs;
 mod policy;
 mod sessions;
+mod snapshot;
 mod status;
 mod sweep;
 mod tokens;
@@ -43,6 +44,7 @@ use scrip_core::{
     vault_rows::{DeletedTenant, NotedTime},
 };
 
+pub use self::snapshot::MemorySnapshot;
 use crate::{
     claims::Claims,
     memory::{answers::Answer, logs::Chains, usage::Counted},

@@ -1,0 +1,325 @@
+//! Requests of callers without a reveal right on the hidden data.
+
+use serde_json::{Value, json};
+
+use super::{Generator, Made, What};
+use crate::{
+    grammar::{self, Kind, TERMS},
+    random::Random,
+    step::Actor,
+};
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Attack {
+    Create,
+    Convert,
+    Patch,
+    Search,
+    Read,
+    List,
+    Tokenize,
+    Detokenize,
+    Intent,
+    ThreeDs,
+    Delete,
+    Repeat,
+}
+
+impl Attack {
+    /// Each sequence prefers other requests.
+    pub(super) fn weights(random: &mut Random) -> Vec<(usize, Self)> {
+        let base = [
+            (24, Self::Create),
+            (18, Self::Convert),
+            (22, Self::Patch),
+            (12, Self::Search),
+            (8, Self::Read),
+            (3, Self::List),
+            (4, Self::Tokenize),
+            (4, Self::Detokenize),
+            (2, Self::Intent),
+            (3, Self::ThreeDs),
+            (1, Self::Delete),
+            (3, Self::Repeat),
+        ];
+        let scale = |(weight, it): (usize, Self)| (weight * random.below(4), it);
+        let mut weights: Vec<_> = base.into_iter().map(scale).collect();
+        weights.push((6, Self::Create));
+        weights
+    }
+}
+
+/// Where the rules of [`Actor::Ruled`] allow it to reveal.
+const OWN_CONTAINER: &str = "/own/";
+
+impl Generator {
+    pub(super) fn attack(&mut self) {
+        let actor = self.random.weighted(&self.attackers);
+        match self.random.weighted(&self.attacks) {
+            Attack::Create => self.create(actor),
+            Attack::Convert => self.convert(actor),
+            Attack::Patch => self.patch(actor),
+            Attack::Search => self.search(actor),
+            Attack::Read => self.read(actor),
+            Attack::List => self.list(actor),
+            Attack::Tokenize => self.tokenize(actor),
+            Attack::Detokenize => self.detokenize(actor),
+            Attack::Intent => self.intent(actor),
+            Attack::ThreeDs => self.threeds(actor),
+            Attack::Delete => self.delete(actor),
+            Attack::Repeat => self.repeat(),
+        }
+    }
+
+    fn expressions(&mut self, kind: Kind, body: &mut Value) {
+        let same = kind == self.kinds[0];
+        let random = &mut self.random;
+        if random.percent(55) {
+            let chosen = random.pick(&self.fingerprints).clone();
+            let chosen = if same { chosen } else { grammar::fingerprint(random, kind) };
+            body["fingerprint_expression"] = chosen.into();
+        }
+        if random.percent(45) {
+            let chosen = random.pick(&self.indexes).clone();
+            let chosen = if same { chosen } else { grammar::index(random, kind) };
+            body["search_indexes"] = json!([chosen]);
+        }
+        if random.percent(30) {
+            let chosen = random.pick(&self.masks).clone();
+            body["mask"] = if same { chosen } else { grammar::mask(random, kind) };
+        }
+        if random.percent(60) {
+            body["deduplicate_token"] = random.percent(90).into();
+        }
+    }
+
+    fn attributes(&mut self, actor: Actor, kind: Kind, body: &mut Value) {
+        if self.random.percent(70) {
+            body["metadata"] = json!({"user": self.user()});
+        }
+        if self.random.percent(20) {
+            body["id"] = grammar::id(&mut self.random, kind).into();
+        }
+        if self.random.percent(if actor == Actor::Ruled { 60 } else { 4 }) {
+            body["containers"] = json!([OWN_CONTAINER]);
+        }
+        if self.random.percent(3) {
+            body["expires_at"] = "2999-01-01T00:00:00Z".into();
+        }
+    }
+
+    fn create(&mut self, actor: Actor) {
+        let kind = self.kind();
+        let mut body = json!({"type": kind.text(), "data": self.own_data(kind)});
+        self.expressions(kind, &mut body);
+        self.attributes(actor, kind, &mut body);
+        let serial = self.push(actor, "POST", "/tokens", Some(&body));
+        self.remember_key(serial);
+        self.made(serial, kind, What::Token, false);
+    }
+
+    /// Few keys, so that they meet.
+    pub(super) fn remember_key(&mut self, serial: usize) {
+        if self.random.percent(15) {
+            self.steps[serial].idempotency_key = Some(format!("key-{}", self.random.below(2)));
+        }
+    }
+
+    fn convert(&mut self, actor: Actor) {
+        let Some(Made { serial, kind, hidden, .. }) = self.earlier(|it| it.what == What::Intent) else {
+            return self.create(actor);
+        };
+        let mut body = json!({"token_intent_id": format!("<<id:{serial}>>")});
+        if self.random.percent(75) {
+            self.expressions(kind, &mut body);
+        }
+        self.attributes(actor, kind, &mut body);
+        let path = if self.random.percent(90) { "/tokens" } else { "/tokenize" };
+        let serial = self.push(actor, "POST", path, Some(&body));
+        self.remember_key(serial);
+        self.made(serial, kind, What::Token, hidden);
+    }
+
+    fn patch(&mut self, actor: Actor) {
+        let Some(Made { serial, kind, .. }) = self.earlier(|it| it.what == What::Token) else {
+            return self.create(actor);
+        };
+        let mut body = json!({});
+        match self.random.below(10) {
+            0 => body["metadata"] = json!({"user": self.user()}),
+            1 => body["data"] = self.own_data(kind),
+            2 => self.expressions(kind, &mut body),
+            3 => body["containers"] = json!([OWN_CONTAINER]),
+            _ => body["data"] = self.partial_data(kind),
+        }
+        if self.random.percent(15) {
+            body["deduplicate_token"] = true.into();
+        }
+        self.push(actor, "PATCH", &format!("/tokens/<<id:{serial}>>"), Some(&body));
+    }
+
+    /// Some attributes of the data.
+    fn partial_data(&mut self, kind: Kind) -> Value {
+        match kind {
+            Kind::Card | Kind::NetworkToken => {
+                if self.random.percent(20) {
+                    return json!({"expiration_month": self.month()});
+                }
+                json!({"expiration_year": self.year()})
+            }
+            Kind::Bank => json!({"routing_number": "011000015"}),
+            Kind::CardNumber | Kind::Account | Kind::Identity => self.own_data(kind),
+            Kind::Object => {
+                let mut data = json!({});
+                for name in ["owner", "code"] {
+                    if self.random.percent(85) {
+                        data[name] = match self.random.below(12) {
+                            0 => Value::Null,
+                            _ => self.own_word().into(),
+                        };
+                    }
+                }
+                data
+            }
+        }
+    }
+
+    fn search(&mut self, actor: Actor) {
+        let known = self.earlier(|it| it.what == What::Token);
+        let term = match self.random.below(10) {
+            0 => format!("metadata.user:{}", self.user()),
+            1 if known.is_some() => {
+                format!("fingerprint:<<fingerprint:{}>>", known.map(|it| it.serial).unwrap_or_default())
+            }
+            2 if self.kinds[0] == Kind::Object => {
+                format!("data:{}{}", self.guess(), self.own_word())
+            }
+            3 if self.kinds[0] == Kind::Object => format!("data:{}", self.guess()),
+            4 => format!("data:{}", self.random.pick(&self.secrets.own_cards)),
+            5 => format!("data:{:02}", self.random.below(100)),
+            _ => format!("data:{}", self.random.pick(&TERMS)),
+        };
+        let path = *self.random.pick(&["/tokens/search", "/v2/tokens/search"]);
+        self.push(actor, "POST", path, Some(&json!({"query": term})));
+    }
+
+    fn read(&mut self, actor: Actor) {
+        let Some(Made { serial, what, .. }) = self.earlier(|it| it.what != What::Page) else {
+            return self.list(actor);
+        };
+        let path = match what {
+            What::Intent => "/token-intents",
+            What::Session => "/3ds/sessions",
+            What::Token | What::Page => "/tokens",
+        };
+        self.push(actor, "GET", &format!("{path}/<<id:{serial}>>"), None);
+    }
+
+    fn list(&mut self, actor: Actor) {
+        let page = self.earlier(|it| it.what == What::Page);
+        let path = match (self.random.below(5), page) {
+            (0, Some(it)) => format!("/v2/tokens?size=2&start=<<next:{}>>", it.serial),
+            (1, _) => format!("/v2/tokens?metadata.user={}", self.user()),
+            (2, _) => "/tokens?size=3".to_owned(),
+            (3, _) => format!("/tokens?type={}", self.kind().text()),
+            _ => "/v2/tokens?size=2".to_owned(),
+        };
+        let paged = path == "/v2/tokens?size=2";
+        let serial = self.push(actor, "GET", &path, None);
+        if paged {
+            self.made(serial, Kind::Card, What::Page, false);
+        }
+    }
+
+    fn tokenize(&mut self, actor: Actor) {
+        let mut items = Vec::new();
+        for _ in 0..=self.random.below(2) {
+            let kind = self.kind();
+            let mut body = json!({"type": kind.text(), "data": self.own_data(kind)});
+            self.expressions(kind, &mut body);
+            self.attributes(actor, kind, &mut body);
+            items.push(body);
+        }
+        let serial = self.push(actor, "POST", "/tokenize", Some(&json!({"items": items})));
+        self.remember_key(serial);
+    }
+
+    fn detokenize(&mut self, actor: Actor) {
+        let Some(Made { serial, what, .. }) =
+            self.earlier(|it| matches!(it.what, What::Token | What::Intent))
+        else {
+            return self.list(actor);
+        };
+        let reference = format!("<<id:{serial}>>");
+        let text = match what {
+            What::Intent => format!("{{{{ token_intent: {reference} }}}}"),
+            What::Token | What::Session | What::Page => {
+                grammar::detokenization(&mut self.random, &reference)
+            }
+        };
+        self.push(actor, "POST", "/detokenize", Some(&json!({"value": text})));
+    }
+
+    fn intent(&mut self, actor: Actor) {
+        let kind = self.kind();
+        let body = json!({"type": kind.text(), "data": self.own_data(kind)});
+        let serial = self.push(actor, "POST", "/token-intents", Some(&body));
+        self.remember_key(serial);
+        self.made(serial, kind, What::Intent, false);
+    }
+
+    fn threeds(&mut self, actor: Actor) {
+        if let Some(Made { serial, kind, .. }) = self.earlier(|it| it.what == What::Session)
+            && self.random.percent(50)
+        {
+            let path = format!("/3ds/sessions/<<id:{serial}>>/authenticate");
+            let serial = self.push(actor, "POST", &path, Some(&payment()));
+            return self.made(serial, kind, What::Session, true);
+        }
+        let found = self.earlier(|it| matches!(it.what, What::Token | What::Intent));
+        let Some(Made { serial, kind, what, hidden }) = found else { return self.intent(actor) };
+        let attribute = if what == What::Token { "token_id" } else { "token_intent_id" };
+        let body = json!({attribute: format!("<<id:{serial}>>"), "device": "browser"});
+        let serial = self.push(actor, "POST", "/3ds/sessions", Some(&body));
+        self.made(serial, kind, What::Session, hidden);
+    }
+
+    fn delete(&mut self, actor: Actor) {
+        let Some(Made { serial, what, .. }) =
+            self.earlier(|it| matches!(it.what, What::Token | What::Intent))
+        else {
+            return;
+        };
+        let path = if what == What::Token { "/tokens" } else { "/token-intents" };
+        self.push(actor, "DELETE", &format!("{path}/<<id:{serial}>>"), None);
+    }
+
+    /// An earlier request of anybody with an idempotency key, sent again by an attacker.
+    fn repeat(&mut self) {
+        let remembered: Vec<_> =
+            self.steps.iter().filter(|it| it.idempotency_key.is_some()).cloned().collect();
+        if remembered.is_empty() {
+            return;
+        }
+        let mut step = self.random.pick(&remembered).clone();
+        step.serial = self.steps.len();
+        self.steps.push(step);
+    }
+}
+
+fn payment() -> Value {
+    json!({
+        "authentication_category": "payment",
+        "authentication_type": "payment-transaction",
+        "purchase_info": {
+            "amount": "8000", "currency": "826", "exponent": "2", "date": "20261109141010",
+            "transaction_type": "purchase",
+        },
+        "merchant_info": {
+            "mid": "9876543210001", "acquirer_bin": "000000999", "name": "A shop",
+            "category_code": "7922", "country_code": "826",
+        },
+        "requestor_info": {"id": "9876543210001", "name": "A shop", "url": "https://shop.example"},
+        "cardholder_info": {"name": "Ada", "email": "ada@mail.example"},
+    })
+}

@@ -1,0 +1,73 @@
+//! A request of a sequence, written without the values that differ between the vaults.
+//!
+//! Placeholders: `<<card:0>>` is a hidden number, `<<id:3>>` the id in the answer to step 3.
+
+use std::fmt;
+
+use crate::secrets::Secrets;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Actor {
+    /// Honest, with a reveal right everywhere. Only this actor's answers are not compared.
+    Backend,
+    /// Honest: creates tokens and intents with hidden numbers, by the same key as [`Actor::Public`].
+    Browser,
+    /// A public key.
+    Public,
+    /// A private key with plain permissions, which sees masks.
+    Masked,
+    /// A private key with rules: reveal in a container of its own, mask or redact elsewhere.
+    Ruled,
+    /// An access session that [`Actor::Masked`] authorized.
+    Session,
+}
+
+impl Actor {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Backend, Self::Browser, Self::Public, Self::Masked, Self::Ruled, Self::Session];
+
+    pub(crate) fn is_observed(self) -> bool {
+        self != Self::Backend
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    /// Names the step when others refer to its answer. It stays when other steps are removed.
+    pub(crate) serial: usize,
+    pub(crate) actor: Actor,
+    pub(crate) method: &'static str,
+    pub(crate) path: String,
+    pub(crate) body: Option<String>,
+    pub(crate) idempotency_key: Option<String>,
+    /// Seconds that pass before it.
+    pub(crate) pause: u64,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { serial, actor, method, path, body, idempotency_key, pause } = self;
+        write!(f, "#{serial} +{pause}s {actor:?}: {method} {path}")?;
+        if let Some(key) = idempotency_key {
+            write!(f, " (idempotency key {key})")?;
+        }
+        body.iter().try_for_each(|it| write!(f, " {it}"))
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Sequence {
+    pub(crate) seed: u64,
+    /// Which of the tenants, by its place in the world.
+    pub(crate) tenant: usize,
+    pub(crate) secrets: Secrets,
+    pub(crate) steps: Vec<Step>,
+}
+
+impl fmt::Display for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}, tenant {}", self.seed, self.tenant)?;
+        writeln!(f, "{:?}", self.secrets)?;
+        self.steps.iter().try_for_each(|it| writeln!(f, "{it}"))
+    }
+}
