@@ -13,6 +13,7 @@ use crate::{
     secrets::{CODE, OWNER, ROUTING_NUMBER, Secrets},
     step::{Actor, Sequence, Step},
 };
+use attack::Focus;
 
 /// Something that a step made, if it succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,69 +37,128 @@ struct Generator {
     secrets: Secrets,
     /// The types that most steps of this sequence use.
     kinds: Vec<Kind>,
+    /// How often requests of attackers carry each attribute, in percent.
+    habits: Habits,
+    honest_fingerprint: Option<String>,
     fingerprints: Vec<String>,
     indexes: Vec<String>,
     masks: Vec<Value>,
     made: Vec<Made>,
     steps: Vec<Step>,
     attackers: Vec<(usize, Actor)>,
+    focus: Focus,
     attacks: Vec<(usize, attack::Attack)>,
 }
 
-/// Steps of a sequence, besides those that begin it.
-const STEPS_MAX: usize = 9;
+#[derive(Debug, Clone, Copy)]
+struct Habits {
+    fingerprint: usize,
+    index: usize,
+    mask: usize,
+    deduplicate: usize,
+    id: usize,
+}
+
+impl Habits {
+    /// Each sequence has others: an attribute that is always there hides what its absence shows.
+    fn draw(random: &mut Random, focus: Focus) -> Self {
+        let (fingerprint, index, deduplicate): (&[usize], &[usize], &[usize]) = match focus {
+            Focus::Conversion => (&[90, 90, 50], &[90, 90, 90, 0], &[95, 95, 95, 0]),
+            Focus::Deduplication => (&[90, 90, 50], &[90, 90, 0], &[95, 0]),
+            Focus::Patch | Focus::Mixture => (&[0, 0, 50, 90], &[0, 60, 90], &[95, 0]),
+        };
+        Self {
+            fingerprint: *random.pick(fingerprint),
+            index: *random.pick(index),
+            mask: *random.pick(&[0, 0, 60]),
+            deduplicate: *random.pick(deduplicate),
+            id: *random.pick(&[0, 0, 0, 50]),
+        }
+    }
+}
+
+/// Steps of a sequence before the look at the outcome.
+const STEPS_MAX: usize = 6;
 
 pub(crate) fn generate(seed: u64, tenants: usize) -> Sequence {
     let mut random = Random::new(seed);
-    let tenant = random.below(tenants);
     let secrets = Secrets::draw(&mut random);
-    let kinds = vec![random.weighted(&Kind::WEIGHTS)];
-    let kind = kinds[0];
-    let fingerprints = (0..2).map(|_| grammar::fingerprint(&mut random, kind)).collect();
+    let focus = *random.pick(&Focus::ALL);
+    let attacks = focus.attacks();
+    let tenant = match focus {
+        // The later half of the tenants updates what a create finds.
+        Focus::Deduplication if random.percent(60) => tenants / 2 + random.below(tenants / 2),
+        _ => random.below(tenants),
+    };
+    let kind = match focus {
+        // Only an object has several hidden attributes.
+        Focus::Patch if random.percent(70) => Kind::Object,
+        Focus::Conversion if random.percent(50) => Kind::Card,
+        _ => random.weighted(&Kind::WEIGHTS),
+    };
+    let kinds = vec![kind];
+    let honest_fingerprint = honest::fingerprint(&mut random, kind, focus);
+    let mut fingerprints = vec![match focus {
+        Focus::Conversion if random.percent(80) => grammar::plain_fingerprint(&mut random, kind),
+        _ => grammar::fingerprint(&mut random, kind),
+    }];
+    let imitated = if focus == Focus::Conversion { 20 } else { 80 };
+    if let Some(it) = honest_fingerprint.clone().filter(|_| random.percent(imitated)) {
+        fingerprints = vec![it];
+    }
+    let habits = Habits::draw(&mut random, focus);
     let indexes = (0..2).map(|_| grammar::index(&mut random, kind)).collect();
     let masks = (0..2).map(|_| grammar::mask(&mut random, kind)).collect();
     let attackers = vec![
-        (1 + random.below(6), Actor::Public),
-        (1 + random.below(6), Actor::Masked),
-        (1 + random.below(6), Actor::Ruled),
-        (random.below(3), Actor::Session),
+        (2 + random.below(6), Actor::Public),
+        (2 + random.below(6), Actor::Masked),
+        (random.below(4), Actor::Ruled),
+        (random.below(2), Actor::Session),
     ];
-    let attacks = attack::Attack::weights(&mut random);
     let (made, steps) = (Vec::new(), Vec::new());
     let mut generator = Generator {
         random,
         secrets,
         kinds,
+        habits,
+        honest_fingerprint,
         fingerprints,
         indexes,
         masks,
         made,
         steps,
         attackers,
+        focus,
         attacks,
     };
-    let honest = generator.random.percent(70);
-    if honest {
-        generator.honest();
-    }
-    let count = 4 + generator.random.below(STEPS_MAX - 3);
-    for _ in 0..count {
-        if generator.random.percent(25) {
+    let count = 3 + generator.random.below(STEPS_MAX - 2);
+    for at in 0..count {
+        let honest = focus.honest_percent(at);
+        if generator.random.percent(honest) {
             generator.honest();
+        } else if at < 2 && generator.random.percent(focus.planting_percent()) {
+            generator.plant();
         } else {
             generator.attack();
         }
     }
+    generator.look_around();
     let Generator { secrets, steps, .. } = generator;
     Sequence { seed, tenant, secrets, steps }
 }
 
 impl Generator {
     fn kind(&mut self) -> Kind {
-        if self.random.percent(85) { self.kinds[0] } else { self.random.weighted(&Kind::WEIGHTS) }
+        if self.random.percent(92) { self.kinds[0] } else { self.random.weighted(&Kind::WEIGHTS) }
     }
 
-    fn push(&mut self, actor: Actor, method: &'static str, path: &str, body: Option<&Value>) -> usize {
+    fn push(
+        &mut self,
+        actor: Actor,
+        method: &'static str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> usize {
         let serial = self.steps.len();
         let pause = if self.random.percent(3) { 90_000 } else { 1 };
         self.steps.push(Step {
@@ -124,11 +184,11 @@ impl Generator {
     }
 
     fn user(&mut self) -> &'static str {
-        if self.random.percent(80) { "ada" } else { "bob" }
+        if self.random.percent(90) { "ada" } else { "bob" }
     }
 
     fn month(&mut self) -> usize {
-        if self.random.percent(80) { 1 } else { 2 }
+        if self.random.percent(90) { 1 } else { 2 }
     }
 
     fn year(&mut self) -> i32 {
@@ -144,7 +204,9 @@ impl Generator {
                 "number": hidden("card"), "expiration_month": self.month(), "expiration_year": self.year(),
             }),
             Kind::CardNumber => json!(hidden("card")),
-            Kind::Bank => json!({"routing_number": ROUTING_NUMBER, "account_number": hidden("account")}),
+            Kind::Bank => {
+                json!({"routing_number": ROUTING_NUMBER, "account_number": hidden("account")})
+            }
             Kind::Account => json!(hidden("account")),
             Kind::Identity => json!(hidden("identity")),
             Kind::Object => json!({"pin": hidden("pin"), "owner": OWNER, "code": CODE}),

@@ -103,11 +103,13 @@ fn predicate(random: &mut Random, kind: Kind) -> (String, String) {
 /// Depends on hidden digits: gives nothing, fails, or gives another text.
 fn conditional(random: &mut Random, kind: Kind) -> String {
     let (assign, test) = predicate(random, kind);
-    match random.below(4) {
+    match random.below(6) {
         0 => format!("{assign}{{% if {test} %}}high{{% endif %}}"),
         1 => format!("{assign}{{% unless {test} %}}high{{% endunless %}}"),
-        2 => format!("{assign}{{% if {test} %}}high{{% else %}}low{{% endif %}}"),
-        _ => format!("{assign}{{% if {test} %}}{{{{ 1 | divided_by: 0 }}}}{{% else %}}low{{% endif %}}"),
+        2..=4 => format!("{assign}{{% if {test} %}}high{{% else %}}low{{% endif %}}"),
+        _ => format!(
+            "{assign}{{% if {test} %}}{{{{ 1 | divided_by: 0 }}}}{{% else %}}low{{% endif %}}"
+        ),
     }
 }
 
@@ -144,8 +146,8 @@ fn harmless(random: &mut Random, kind: Kind) -> String {
 
 pub(crate) fn index(random: &mut Random, kind: Kind) -> String {
     match random.below(10) {
-        0..=3 => conditional(random, kind),
-        4..=5 => extraction(random, kind),
+        0..=5 => conditional(random, kind),
+        6..=7 => extraction(random, kind),
         _ => harmless(random, kind),
     }
 }
@@ -160,6 +162,16 @@ pub(crate) fn fingerprint(random: &mut Random, kind: Kind) -> String {
         7..=8 => kind.own_fingerprint().to_owned(),
         9..=10 if kind.has_expiry() => "{{ data.expiration_month }}".to_owned(),
         _ => harmless(random, kind),
+    }
+}
+
+/// Without filters and tags: what a conversion may be given by a caller that does not see the data.
+pub(crate) fn plain_fingerprint(random: &mut Random, kind: Kind) -> String {
+    match random.below(6) {
+        0 => "{{ metadata.user }}".to_owned(),
+        1 => kind.own_fingerprint().to_owned(),
+        _ if kind.has_expiry() => "{{ data.expiration_month }}".to_owned(),
+        _ => format!("{}-{{{{ metadata.user }}}}", kind.own_fingerprint()),
     }
 }
 
@@ -181,7 +193,9 @@ pub(crate) fn id(random: &mut Random, kind: Kind) -> String {
     let secret = kind.secret();
     match random.below(8) {
         0..=2 => format!("user-{}", 1 + random.below(2)),
-        3 if !matches!(kind, Kind::Bank | Kind::Object) => format!("{{{{ {secret} | alias_card: 6, 4 }}}}"),
+        3 if !matches!(kind, Kind::Bank | Kind::Object) => {
+            format!("{{{{ {secret} | alias_card: 'true', 'true' }}}}")
+        }
         4 => format!("{{{{ {secret} | alias_preserve_format: 0, 4 }}}}"),
         5 => format!("id-{}", conditional(random, kind)),
         6 => format!("id-{}", extraction(random, kind)),

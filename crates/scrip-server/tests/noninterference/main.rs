@@ -21,12 +21,9 @@ mod shrink;
 mod step;
 mod world;
 
-use std::sync::Arc;
-
-use scrip_store::MemoryStore;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{generate::generate, run::VaultPair, shrink::shrink, world::Storage};
+use crate::{generate::generate, run::World, shrink::shrink};
 
 /// A vault runs on the thread that drives it.
 fn runtime() -> Runtime {
@@ -36,33 +33,50 @@ fn runtime() -> Runtime {
 /// Worlds are made anew now and then, because the clock of one goes on with every sequence.
 const SEQUENCES_PER_WORLD: u64 = 2000;
 
-async fn memory_pair() -> VaultPair {
-    let memory = || Storage::Memory(Arc::new(MemoryStore::default()));
-    VaultPair::new(memory(), memory()).await
-}
-
 #[test]
 fn survey() {
     let runtime = runtime();
     let started = scrip_server::clock::ticks();
-    let count: u64 = std::env::var_os("COUNT").map_or(2000, |it| it.into_string().unwrap().parse().unwrap());
-    let mut found = 0;
+    let number = |name: &str, default: u64| {
+        std::env::var_os(name).map_or(default, |it| it.into_string().unwrap().parse().unwrap())
+    };
+    let (count, shown) = (number("COUNT", 2000), number("SHOWN", 0));
+    let from = number("FROM", 0);
+    let mut found = std::collections::BTreeMap::<&str, Vec<u64>>::new();
     let mut steps = 0;
     runtime.block_on(async {
-        let pair = memory_pair().await;
+        let world = World::in_memory().await;
         eprintln!("world {:?}", scrip_server::clock::ticks() - started);
-        for seed in 0..count {
-            let sequence = generate(seed, pair.tenants());
+        for seed in from..from + count {
+            let sequence = generate(seed, world.tenants);
             steps += sequence.steps.len();
-            if let Some(_) = pair.run(&sequence).await {
-                found += 1;
-                if found < 12 {
-                    let sequence = shrink(&pair, sequence).await;
-                    let difference = pair.run(&sequence).await.unwrap();
-                    eprintln!("---- {sequence}{difference}");
+            if world.run(&sequence).await.is_some() {
+                let sequence = shrink(&world, sequence).await;
+                let text = sequence.to_string();
+                let class = if text.contains("/own/") {
+                    "own container"
+                } else if text.contains("pin:") && text.contains("PATCH") {
+                    "partial patch"
+                } else if text.contains("user-") {
+                    "predictable id"
+                } else if text.contains("token_intent_id") {
+                    "conversion"
+                } else if text.contains("PATCH") {
+                    "patch"
+                } else {
+                    "other"
+                };
+                let seeds = found.entry(class).or_default();
+                seeds.push(seed);
+                if u64::try_from(seeds.len()).unwrap() <= shown {
+                    let difference = world.run(&sequence).await.unwrap();
+                    eprintln!("---- {class}: {sequence}{difference}");
                 }
             }
         }
     });
-    eprintln!("found {found} of {count}, {steps} steps, {:?}", scrip_server::clock::ticks() - started);
+    for (class, seeds) in &found {
+        eprintln!("{class}: {} {:?}", seeds.len(), &seeds[..seeds.len().min(12)]);
+    }
+    eprintln!("{count} sequences, {steps} steps, {:?}", scrip_server::clock::ticks() - started);
 }

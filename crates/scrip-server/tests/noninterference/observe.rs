@@ -58,7 +58,8 @@ impl Names {
             }
             Value::Array(items) => items.iter().map(|it| self.rename(None, it)).collect(),
             Value::Object(object) => {
-                let pair = |(name, it): (&String, &Value)| (name.clone(), self.rename(Some(name), it));
+                let pair =
+                    |(name, it): (&String, &Value)| (name.clone(), self.rename(Some(name), it));
                 Value::Object(object.iter().map(pair).collect())
             }
         }

@@ -1,9 +1,11 @@
 //! Runs a sequence on both vaults and compares every answer that a caller without a reveal right gets.
 
-use std::{collections::HashMap, fmt, net::Ipv4Addr, time::Duration};
+use std::{collections::HashMap, fmt, net::Ipv4Addr, sync::Arc, time::Duration};
 
 use axum::{body::Body, extract::Request};
 use http_body_util::BodyExt;
+use scrip_core::store::Store;
+use scrip_store::MemoryStore;
 use serde_json::{Value, json};
 
 use crate::{
@@ -11,14 +13,22 @@ use crate::{
     random,
     secrets::{Secrets, Side},
     step::{Actor, Sequence, Step},
-    world::{Storage, VaultHarness},
+    world::{Storage, TenantHandle, VaultHarness, tenant_plans},
 };
 
 /// Two vaults that differ in hidden data only.
 #[derive(Debug)]
-pub(crate) struct VaultPair {
+struct VaultPair {
     left: VaultHarness,
     right: VaultHarness,
+}
+
+/// Pairs of vaults for every plan of a tenant.
+#[derive(Debug)]
+pub(crate) struct World {
+    /// One pair for each tenant, or one pair with all of them.
+    pairs: Vec<VaultPair>,
+    pub(crate) tenants: usize,
 }
 
 /// The first answer that differs.
@@ -37,25 +47,41 @@ impl fmt::Display for Difference {
     }
 }
 
-impl VaultPair {
-    pub(crate) async fn new(left: Storage, right: Storage) -> Self {
-        Self { left: VaultHarness::new(left).await, right: VaultHarness::new(right).await }
+impl World {
+    /// Small vaults: the model copies its whole state for every write.
+    pub(crate) async fn in_memory() -> Self {
+        let plans = tenant_plans();
+        let memory = || Storage::Memory(Arc::new(MemoryStore::default()));
+        let mut pairs = Vec::new();
+        for plan in plans.chunks(1) {
+            let left = VaultHarness::new(memory(), plan).await;
+            pairs.push(VaultPair { left, right: VaultHarness::new(memory(), plan).await });
+        }
+        Self { pairs, tenants: plans.len() }
     }
 
-    pub(crate) fn tenants(&self) -> usize {
-        self.left.tenants.len()
+    pub(crate) async fn on_engine(left: Arc<dyn Store>, right: Arc<dyn Store>) -> Self {
+        let plans = tenant_plans();
+        let left = VaultHarness::new(Storage::Engine(left), &plans).await;
+        let right = VaultHarness::new(Storage::Engine(right), &plans).await;
+        Self { pairs: vec![VaultPair { left, right }], tenants: plans.len() }
     }
 
     pub(crate) async fn run(&self, sequence: &Sequence) -> Option<Difference> {
-        let mut left = Run::new(&self.left, Side::Left, sequence);
-        let mut right = Run::new(&self.right, Side::Right, sequence);
+        let pair = self.pairs.get(sequence.tenant).unwrap_or(&self.pairs[0]);
+        let mut left = Run::new(&pair.left, Side::Left, sequence);
+        let mut right = Run::new(&pair.right, Side::Right, sequence);
+        let mut difference = None;
         for step in &sequence.steps {
             let (left, right) = (left.take(step).await, right.take(step).await);
             if step.actor.is_observed() && left != right {
-                return Some(Difference { step: step.serial, left, right });
+                difference = Some(Difference { step: step.serial, left, right });
+                break;
             }
         }
-        None
+        left.clean_up().await;
+        right.clean_up().await;
+        difference
     }
 }
 
@@ -64,7 +90,7 @@ struct Run<'a> {
     vault: &'a VaultHarness,
     side: Side,
     seed: u64,
-    tenant: usize,
+    tenant: &'a TenantHandle,
     secrets: &'a Secrets,
     names: Names,
     answers: HashMap<usize, Value>,
@@ -75,6 +101,7 @@ impl<'a> Run<'a> {
     fn new(vault: &'a VaultHarness, side: Side, sequence: &'a Sequence) -> Self {
         vault.begin();
         let Sequence { seed, tenant, ref secrets, .. } = *sequence;
+        let tenant = vault.tenants.get(tenant).unwrap_or(&vault.tenants[0]);
         let (names, answers, session_key) = Default::default();
         Self { vault, side, seed, tenant, secrets, names, answers, session_key }
     }
@@ -94,8 +121,11 @@ impl<'a> Run<'a> {
         if let Some(key) = &step.idempotency_key {
             request = request.header("bt-idempotency-key", key);
         }
-        let content_type =
-            if step.method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let content_type = if step.method == "PATCH" {
+            "application/merge-patch+json"
+        } else {
+            "application/json"
+        };
         let body = step.body.as_ref().map_or_else(Body::empty, |it| self.fill(it).into());
         let request = request.header("content-type", content_type).body(body).unwrap();
         let (status, headers, body) = self.send(request).await;
@@ -114,6 +144,24 @@ impl<'a> Run<'a> {
         (head.status.as_u16(), head.headers, body)
     }
 
+    /// Deletes the tokens of the sequence where the engine cannot go back to an earlier state.
+    async fn clean_up(&self) {
+        if self.vault.starts_over() {
+            return;
+        }
+        let request = |method: &str, path: &str| {
+            let request = Request::builder().method(method).uri(path);
+            let request = request.header("bt-api-key", self.key(Actor::Backend));
+            request.body(Body::empty()).unwrap()
+        };
+        let (_, _, page) = self.send(request("GET", "/v2/tokens?size=100")).await;
+        for token in page["data"].as_array().into_iter().flatten() {
+            let path = format!("/tokens/{}", token["id"].as_str().unwrap_or_default());
+            let (status, _, body) = self.send(request("DELETE", &path)).await;
+            assert_eq!(status, 204, "{body}");
+        }
+    }
+
     /// An access session with plain permissions. Its key is all that later steps use of it.
     async fn begin_session(&mut self) {
         random::restart(self.seed);
@@ -130,7 +178,7 @@ impl<'a> Run<'a> {
     }
 
     fn key(&self, actor: Actor) -> String {
-        let key = self.vault.tenants[self.tenant].key(actor);
+        let key = self.tenant.key(actor);
         key.or(self.session_key.as_deref()).unwrap_or_default().to_owned()
     }
 
@@ -148,14 +196,8 @@ impl<'a> Run<'a> {
     }
 
     fn value(&self, name: &str, at: usize) -> String {
-        let hidden = match name {
-            "card" => Some(&self.secrets.cards),
-            "account" => Some(&self.secrets.accounts),
-            "identity" => Some(&self.secrets.identities),
-            "pin" => Some(&self.secrets.pins),
-            _ => None,
-        };
-        if let Some(pairs) = hidden {
+        let hidden = self.secrets.named().into_iter().find(|it| it.0 == name);
+        if let Some((_, pairs)) = hidden {
             return pairs[at].on(self.side).to_owned();
         }
         let answer = self.answers.get(&at).unwrap_or(&Value::Null);

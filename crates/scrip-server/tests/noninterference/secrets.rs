@@ -53,6 +53,16 @@ const BIN: &str = "42424242";
 const LAST_FOUR: &str = "4242";
 
 impl Secrets {
+    /// The hidden values by the names of their placeholders.
+    pub(crate) fn named(&self) -> [(&'static str, &[Pair]); 4] {
+        [
+            ("card", &self.cards),
+            ("account", &self.accounts),
+            ("identity", &self.identities),
+            ("pin", &self.pins),
+        ]
+    }
+
     pub(crate) fn draw(random: &mut Random) -> Self {
         let pairs = |random: &mut Random, make: fn(&mut Random) -> String| {
             let mut pairs: Vec<Pair> = Vec::new();

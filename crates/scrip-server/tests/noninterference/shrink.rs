@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use crate::{run::VaultPair, step::Sequence};
+use crate::{run::World, step::Sequence};
 
-pub(crate) async fn shrink(pair: &VaultPair, mut sequence: Sequence) -> Sequence {
+pub(crate) async fn shrink(world: &World, mut sequence: Sequence) -> Sequence {
     loop {
         let mut smaller = None;
         for candidate in candidates(&sequence) {
-            if pair.run(&candidate).await.is_some() {
+            if world.run(&candidate).await.is_some() {
                 smaller = Some(candidate);
                 break;
             }

@@ -23,9 +23,6 @@ pub(crate) enum Actor {
 }
 
 impl Actor {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Backend, Self::Browser, Self::Public, Self::Masked, Self::Ruled, Self::Session];
-
     pub(crate) fn is_observed(self) -> bool {
         self != Self::Backend
     }
@@ -67,7 +64,17 @@ pub(crate) struct Sequence {
 impl fmt::Display for Sequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}, tenant {}", self.seed, self.tenant)?;
-        writeln!(f, "{:?}", self.secrets)?;
-        self.steps.iter().try_for_each(|it| writeln!(f, "{it}"))
+        self.steps.iter().try_for_each(|it| writeln!(f, "{it}"))?;
+        // Only the hidden values that the steps use.
+        let steps: String = self.steps.iter().map(ToString::to_string).collect();
+        for (name, pairs) in self.secrets.named() {
+            for (at, pair) in pairs.iter().enumerate() {
+                let placeholder = format!("<<{name}:{at}>>");
+                if steps.contains(&placeholder) {
+                    writeln!(f, "{placeholder}: left {}, right {}", pair.left, pair.right)?;
+                }
+            }
+        }
+        Ok(())
     }
 }

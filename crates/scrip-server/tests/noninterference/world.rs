@@ -79,7 +79,7 @@ pub(crate) struct VaultHarness {
 }
 
 impl VaultHarness {
-    pub(crate) async fn new(storage: Storage) -> Self {
+    pub(crate) async fn new(storage: Storage, tenants: &[TenantPlan]) -> Self {
         random::restart(1);
         let clock = Arc::new(TestClock(AtomicI64::new(START_MS)));
         let root = RootKey::from_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
@@ -102,9 +102,9 @@ impl VaultHarness {
         let mut app = App::new(vault, directory, Arc::<RootKey>::clone(&root));
         app.limiter = Limiter::off();
         let app = Arc::new(app);
-        let mut tenants = Vec::new();
-        for (kind, settings) in tenant_settings() {
-            tenants.push(tenant(&app, &root, kind, settings).await);
+        let mut handles = Vec::new();
+        for plan in tenants {
+            handles.push(tenant(&app, &root, plan).await);
         }
         let start = match storage {
             Storage::Memory(it) => {
@@ -113,7 +113,12 @@ impl VaultHarness {
             }
             Storage::Engine(_) => None,
         };
-        Self { requests: InProcess::new(&app), clock, tenants, start }
+        Self { requests: InProcess::new(&app), clock, tenants: handles, start }
+    }
+
+    /// Whether every sequence starts from the same state.
+    pub(crate) fn starts_over(&self) -> bool {
+        self.start.is_some()
     }
 
     /// Begins a sequence. Every budget that counts in a window of time is whole again.
@@ -125,23 +130,33 @@ impl VaultHarness {
     }
 }
 
+/// What a tenant is made of.
+#[derive(Debug, Clone)]
+pub(crate) struct TenantPlan {
+    kind: TenantKind,
+    settings: Settings,
+}
+
 /// Test tenants have no guessing and search budgets; the production tenant has them.
-fn tenant_settings() -> [(TenantKind, Settings); 4] {
+pub(crate) fn tenant_plans() -> Vec<TenantPlan> {
     let deduplicating = |token_deduplication_behavior| Settings {
         deduplicate_tokens: true,
         token_deduplication_behavior,
         ..Settings::default()
     };
+    let plan = |kind, settings| TenantPlan { kind, settings };
     let updating = deduplicating(DeduplicationBehavior::UpdateExisting);
-    [
-        (TenantKind::Test, Settings::default()),
-        (TenantKind::Test, deduplicating(DeduplicationBehavior::ReadExisting)),
-        (TenantKind::Test, updating.clone()),
-        (TenantKind::Production, updating),
+    let reading = deduplicating(DeduplicationBehavior::ReadExisting);
+    vec![
+        plan(TenantKind::Test, Settings::default()),
+        plan(TenantKind::Test, reading),
+        plan(TenantKind::Test, updating.clone()),
+        plan(TenantKind::Production, updating),
     ]
 }
 
-async fn tenant(app: &App, root: &Arc<RootKey>, kind: TenantKind, settings: Settings) -> TenantHandle {
+async fn tenant(app: &App, root: &Arc<RootKey>, plan: &TenantPlan) -> TenantHandle {
+    let TenantPlan { kind, settings } = plan.clone();
     let name = Name::parse("test").unwrap();
     let id = create_tenant(&app.vault, &**root, name, kind, settings).await.unwrap();
     app.reload().await.unwrap();

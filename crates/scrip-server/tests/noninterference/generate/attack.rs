@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::{Generator, Made, What};
 use crate::{
     grammar::{self, Kind, TERMS},
-    random::Random,
     step::Actor,
 };
 
@@ -25,27 +24,67 @@ pub(super) enum Attack {
     Repeat,
 }
 
-impl Attack {
-    /// Each sequence prefers other requests.
-    pub(super) fn weights(random: &mut Random) -> Vec<(usize, Self)> {
-        let base = [
-            (24, Self::Create),
-            (18, Self::Convert),
-            (22, Self::Patch),
-            (12, Self::Search),
-            (8, Self::Read),
-            (3, Self::List),
-            (4, Self::Tokenize),
-            (4, Self::Detokenize),
-            (2, Self::Intent),
-            (3, Self::ThreeDs),
-            (1, Self::Delete),
-            (3, Self::Repeat),
-        ];
-        let scale = |(weight, it): (usize, Self)| (weight * random.below(4), it);
-        let mut weights: Vec<_> = base.into_iter().map(scale).collect();
-        weights.push((6, Self::Create));
-        weights
+/// What a sequence is mostly about. The rest happens too, but rarely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Focus {
+    /// Tokens are planted, hidden intents are converted.
+    Conversion,
+    /// Tokens are planted, honest creates deduplicate.
+    Deduplication,
+    /// Hidden tokens are changed and compared with own ones.
+    Patch,
+    /// A bit of everything.
+    Mixture,
+}
+
+impl Focus {
+    pub(super) const ALL: [Self; 4] =
+        [Self::Conversion, Self::Deduplication, Self::Patch, Self::Mixture];
+
+    /// How often a step is honest, by its place in the sequence.
+    pub(super) fn honest_percent(self, at: usize) -> usize {
+        match (self, at) {
+            (Self::Conversion, 0) => 95,
+            (Self::Deduplication, 0) => 15,
+            (Self::Patch, 0) => 60,
+            (Self::Deduplication, _) => 45,
+            (Self::Conversion | Self::Patch, _) => 15,
+            (Self::Mixture, _) => 30,
+        }
+    }
+
+    /// How often an attacker begins by creating a token.
+    pub(super) fn planting_percent(self) -> usize {
+        match self {
+            Self::Conversion | Self::Deduplication => 80,
+            Self::Patch => 40,
+            Self::Mixture => 20,
+        }
+    }
+
+    /// Weights of the requests of attackers.
+    pub(super) fn attacks(self) -> Vec<(usize, Attack)> {
+        let [create, convert, patch, search, read] = match self {
+            Self::Conversion => [30, 40, 8, 12, 4],
+            Self::Deduplication => [40, 4, 6, 30, 14],
+            Self::Patch => [36, 2, 44, 6, 4],
+            Self::Mixture => [14, 10, 10, 10, 8],
+        };
+        let rare = if self == Self::Mixture { 4 } else { 1 };
+        vec![
+            (create, Attack::Create),
+            (convert, Attack::Convert),
+            (patch, Attack::Patch),
+            (search, Attack::Search),
+            (read, Attack::Read),
+            (rare, Attack::List),
+            (2 * rare, Attack::Tokenize),
+            (2 * rare, Attack::Detokenize),
+            (rare, Attack::Intent),
+            (2 * rare, Attack::ThreeDs),
+            (rare, Attack::Delete),
+            (2 * rare, Attack::Repeat),
+        ]
     }
 }
 
@@ -53,9 +92,23 @@ impl Attack {
 const OWN_CONTAINER: &str = "/own/";
 
 impl Generator {
-    pub(super) fn attack(&mut self) {
+    pub(super) fn plant(&mut self) {
         let actor = self.random.weighted(&self.attackers);
-        match self.random.weighted(&self.attacks) {
+        self.create(actor);
+    }
+
+    pub(super) fn attack(&mut self) {
+        let attack = self.random.weighted(&self.attacks);
+        let mut actor = self.random.weighted(&self.attackers);
+        // A public key may not read: nearly always somebody else does.
+        let reads = matches!(
+            attack,
+            Attack::Search | Attack::Read | Attack::List | Attack::Detokenize | Attack::Delete
+        );
+        if reads && actor == Actor::Public && self.random.percent(95) {
+            actor = Actor::Masked;
+        }
+        match attack {
             Attack::Create => self.create(actor),
             Attack::Convert => self.convert(actor),
             Attack::Patch => self.patch(actor),
@@ -72,32 +125,32 @@ impl Generator {
     }
 
     fn expressions(&mut self, kind: Kind, body: &mut Value) {
-        let same = kind == self.kinds[0];
+        let (same, habits) = (kind == self.kinds[0], self.habits);
         let random = &mut self.random;
-        if random.percent(55) {
+        if random.percent(habits.fingerprint) {
             let chosen = random.pick(&self.fingerprints).clone();
             let chosen = if same { chosen } else { grammar::fingerprint(random, kind) };
             body["fingerprint_expression"] = chosen.into();
         }
-        if random.percent(45) {
+        if random.percent(habits.index) {
             let chosen = random.pick(&self.indexes).clone();
             let chosen = if same { chosen } else { grammar::index(random, kind) };
             body["search_indexes"] = json!([chosen]);
         }
-        if random.percent(30) {
+        if random.percent(habits.mask) {
             let chosen = random.pick(&self.masks).clone();
             body["mask"] = if same { chosen } else { grammar::mask(random, kind) };
         }
-        if random.percent(60) {
-            body["deduplicate_token"] = random.percent(90).into();
+        if random.percent(habits.deduplicate) {
+            body["deduplicate_token"] = random.percent(95).into();
         }
     }
 
     fn attributes(&mut self, actor: Actor, kind: Kind, body: &mut Value) {
-        if self.random.percent(70) {
+        if self.random.percent(85) {
             body["metadata"] = json!({"user": self.user()});
         }
-        if self.random.percent(20) {
+        if self.random.percent(self.habits.id) {
             body["id"] = grammar::id(&mut self.random, kind).into();
         }
         if self.random.percent(if actor == Actor::Ruled { 60 } else { 4 }) {
@@ -126,12 +179,20 @@ impl Generator {
     }
 
     fn convert(&mut self, actor: Actor) {
-        let Some(Made { serial, kind, hidden, .. }) = self.earlier(|it| it.what == What::Intent) else {
+        let Some(Made { serial, kind, hidden, .. }) = self.earlier(|it| it.what == What::Intent)
+        else {
             return self.create(actor);
         };
         let mut body = json!({"token_intent_id": format!("<<id:{serial}>>")});
-        if self.random.percent(75) {
+        if self.random.percent(90) {
             self.expressions(kind, &mut body);
+        }
+        // What the planted token has need not be repeated.
+        if self.random.percent(70)
+            && let Some(object) = body.as_object_mut()
+        {
+            object.remove("search_indexes");
+            object.remove("mask");
         }
         self.attributes(actor, kind, &mut body);
         let path = if self.random.percent(90) { "/tokens" } else { "/tokenize" };
@@ -189,7 +250,10 @@ impl Generator {
         let term = match self.random.below(10) {
             0 => format!("metadata.user:{}", self.user()),
             1 if known.is_some() => {
-                format!("fingerprint:<<fingerprint:{}>>", known.map(|it| it.serial).unwrap_or_default())
+                format!(
+                    "fingerprint:<<fingerprint:{}>>",
+                    known.map(|it| it.serial).unwrap_or_default()
+                )
             }
             2 if self.kinds[0] == Kind::Object => {
                 format!("data:{}{}", self.guess(), self.own_word())
@@ -292,6 +356,16 @@ impl Generator {
         };
         let path = if what == What::Token { "/tokens" } else { "/token-intents" };
         self.push(actor, "DELETE", &format!("{path}/<<id:{serial}>>"), None);
+    }
+
+    /// The end of every sequence: a caller that sees masks lists all tokens, and searches for what an index may have.
+    pub(super) fn look_around(&mut self) {
+        self.push(Actor::Masked, "GET", "/v2/tokens?size=20", None);
+        let found = self.indexes.iter().find(|it| it.contains("high"));
+        if found.is_some() && self.habits.index > 0 {
+            let term = if self.random.percent(70) { "data:high" } else { "data:low" };
+            self.push(Actor::Masked, "POST", "/v2/tokens/search", Some(&json!({"query": term})));
+        }
     }
 
     /// An earlier request of anybody with an idempotency key, sent again by an attacker.

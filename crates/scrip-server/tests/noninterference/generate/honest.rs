@@ -2,15 +2,34 @@
 
 use serde_json::{Value, json};
 
-use super::{Generator, Made, What};
-use crate::{grammar::Kind, step::Actor};
+use super::{Generator, Made, What, attack::Focus};
+use crate::{grammar::Kind, random::Random, step::Actor};
+
+/// The expression that an honest application always uses.
+pub(super) fn fingerprint(random: &mut Random, kind: Kind, focus: Focus) -> Option<String> {
+    if focus == Focus::Deduplication && random.percent(50) {
+        return Some("{{ metadata.user }}".to_owned());
+    }
+    match random.below(10) {
+        0..=2 => Some("{{ metadata.user }}".to_owned()),
+        3 => Some(kind.own_fingerprint().to_owned()),
+        4 => Some(format!("{}-{{{{ metadata.user }}}}", kind.own_fingerprint())),
+        _ => None,
+    }
+}
 
 impl Generator {
     pub(super) fn honest(&mut self) {
         let kind = self.kind();
-        match self.random.below(20) {
-            0..=5 => self.honest_intent(kind),
-            6..=12 => self.honest_token(kind),
+        let preferred = match self.focus {
+            Focus::Conversion => 0,
+            Focus::Deduplication | Focus::Patch => 7,
+            Focus::Mixture => self.random.below(20),
+        };
+        let drawn = if self.random.percent(75) { preferred } else { self.random.below(20) };
+        match drawn {
+            0..=6 => self.honest_intent(kind),
+            7..=12 => self.honest_token(kind),
             13..=14 => self.honest_conversion(),
             15..=18 => self.honest_patch(),
             _ => self.honest_delete(),
@@ -31,13 +50,10 @@ impl Generator {
 
     /// Expressions of an honest application tell nothing to those who see masks and fingerprints.
     fn honest_expressions(&mut self, kind: Kind, body: &mut Value) {
-        let fingerprints = [
-            "{{ metadata.user }}".to_owned(),
-            kind.own_fingerprint().to_owned(),
-            format!("{}-{{{{ metadata.user }}}}", kind.own_fingerprint()),
-        ];
-        if self.random.percent(40) {
-            body["fingerprint_expression"] = self.random.pick(&fingerprints).clone().into();
+        if let Some(it) = &self.honest_fingerprint
+            && self.random.percent(85)
+        {
+            body["fingerprint_expression"] = it.clone().into();
         }
         if self.random.percent(15) {
             let index = match kind {
@@ -55,7 +71,7 @@ impl Generator {
             "type": kind.text(), "data": self.hidden_data(kind), "metadata": {"user": self.user()},
         });
         self.honest_expressions(kind, &mut body);
-        if self.random.percent(40) {
+        if self.random.percent(60) {
             body["deduplicate_token"] = true.into();
         }
         if self.random.percent(10) {
@@ -67,7 +83,8 @@ impl Generator {
     }
 
     fn honest_conversion(&mut self) {
-        let Some(Made { serial, kind, .. }) = self.earlier(|it| it.what == What::Intent && it.hidden)
+        let Some(Made { serial, kind, .. }) =
+            self.earlier(|it| it.what == What::Intent && it.hidden)
         else {
             return;
         };
