@@ -4,7 +4,7 @@ use std::{collections::HashMap, fmt, net::Ipv4Addr, sync::Arc, time::Duration};
 
 use axum::{body::Body, extract::Request};
 use http_body_util::BodyExt;
-use scrip_core::store::Store;
+use scrip_core::{disclosure::DisclosureRules, store::Store};
 use scrip_store::MemoryStore;
 use serde_json::{Value, json};
 
@@ -49,21 +49,22 @@ impl fmt::Display for Difference {
 
 impl World {
     /// Small vaults: the model copies its whole state for every write.
-    pub(crate) async fn in_memory() -> Self {
+    pub(crate) async fn in_memory(rules: DisclosureRules) -> Self {
         let plans = tenant_plans();
         let memory = || Storage::Memory(Arc::new(MemoryStore::default()));
         let mut pairs = Vec::new();
         for plan in plans.chunks(1) {
-            let left = VaultHarness::new(memory(), plan).await;
-            pairs.push(VaultPair { left, right: VaultHarness::new(memory(), plan).await });
+            let left = VaultHarness::new(memory(), plan, rules).await;
+            let right = VaultHarness::new(memory(), plan, rules).await;
+            pairs.push(VaultPair { left, right });
         }
         Self { pairs, tenants: plans.len() }
     }
 
     pub(crate) async fn on_engine(left: Arc<dyn Store>, right: Arc<dyn Store>) -> Self {
-        let plans = tenant_plans();
-        let left = VaultHarness::new(Storage::Engine(left), &plans).await;
-        let right = VaultHarness::new(Storage::Engine(right), &plans).await;
+        let (plans, rules) = (tenant_plans(), DisclosureRules::default());
+        let left = VaultHarness::new(Storage::Engine(left), &plans, rules).await;
+        let right = VaultHarness::new(Storage::Engine(right), &plans, rules).await;
         Self { pairs: vec![VaultPair { left, right }], tenants: plans.len() }
     }
 

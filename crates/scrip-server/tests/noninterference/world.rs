@@ -16,6 +16,7 @@ use scrip_core::{
     caller::Mandate,
     container::Container,
     directory::Directory,
+    disclosure::DisclosureRules,
     operations::{
         create_application::{CreateKey, NewApplication, create_application},
         create_tenant::{create_tenant, found_vault},
@@ -79,7 +80,11 @@ pub(crate) struct VaultHarness {
 }
 
 impl VaultHarness {
-    pub(crate) async fn new(storage: Storage, tenants: &[TenantPlan]) -> Self {
+    pub(crate) async fn new(
+        storage: Storage,
+        tenants: &[TenantPlan],
+        disclosure: DisclosureRules,
+    ) -> Self {
         random::restart(1);
         let clock = Arc::new(TestClock(AtomicI64::new(START_MS)));
         let root = RootKey::from_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
@@ -93,6 +98,7 @@ impl VaultHarness {
             epochs: Arc::new(EpochKeys::in_memory(Duration::from_secs(900))),
             bins: Arc::default(),
             clock: Arc::<TestClock>::clone(&clock),
+            disclosure,
             chance: random::fill,
             audit: Arc::new(AuditTrail::new(reads)),
             directory_servers: Arc::new(ApprovingServer::default()),
