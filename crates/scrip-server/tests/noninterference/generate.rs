@@ -85,23 +85,22 @@ pub(crate) fn generate(seed: u64, tenants: usize) -> Sequence {
     let secrets = Secrets::draw(&mut random);
     let focus = *random.pick(&Focus::ALL);
     let attacks = focus.attacks();
-    let tenant = match focus {
-        // The later half of the tenants updates what a create finds.
-        Focus::Deduplication if random.percent(60) => tenants / 2 + random.below(tenants / 2),
-        _ => random.below(tenants),
-    };
-    let kind = match focus {
+    // The later half of the tenants updates what a create finds.
+    let updating = focus == Focus::Deduplication && random.percent(60);
+    let tenant =
+        if updating { tenants / 2 + random.below(tenants / 2) } else { random.below(tenants) };
+    let usual = match focus {
         // Only an object has several hidden attributes.
-        Focus::Patch if random.percent(70) => Kind::Object,
-        Focus::Conversion if random.percent(50) => Kind::Card,
-        _ => random.weighted(&Kind::WEIGHTS),
+        Focus::Patch => Some(Kind::Object).filter(|_| random.percent(70)),
+        Focus::Conversion => Some(Kind::Card).filter(|_| random.percent(50)),
+        Focus::Deduplication | Focus::Mixture => None,
     };
+    let kind = usual.unwrap_or_else(|| random.weighted(&Kind::WEIGHTS));
     let kinds = vec![kind];
     let honest_fingerprint = honest::fingerprint(&mut random, kind, focus);
-    let mut fingerprints = vec![match focus {
-        Focus::Conversion if random.percent(80) => grammar::plain_fingerprint(&mut random, kind),
-        _ => grammar::fingerprint(&mut random, kind),
-    }];
+    let plain = focus == Focus::Conversion && random.percent(80);
+    let draw = if plain { grammar::plain_fingerprint } else { grammar::fingerprint };
+    let mut fingerprints = vec![draw(&mut random, kind)];
     let imitated = if focus == Focus::Conversion { 20 } else { 80 };
     if let Some(it) = honest_fingerprint.clone().filter(|_| random.percent(imitated)) {
         fingerprints = vec![it];

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-/// SplitMix64.
+/// The generator `SplitMix64`.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 

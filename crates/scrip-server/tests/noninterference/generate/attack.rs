@@ -326,7 +326,10 @@ impl Generator {
 
     fn intent(&mut self, actor: Actor) {
         let kind = self.kind();
-        let body = json!({"type": kind.text(), "data": self.own_data(kind)});
+        let mut body = json!({"type": kind.text(), "data": self.own_data(kind)});
+        if self.random.percent(15) {
+            body["containers"] = json!([OWN_CONTAINER]);
+        }
         let serial = self.push(actor, "POST", "/token-intents", Some(&body));
         self.remember_key(serial);
         self.made(serial, kind, What::Intent, false);
