@@ -232,7 +232,14 @@ impl Generator {
     /// An object with a guess at the attribute that differs, and values of the attacker's own.
     fn own_object(&mut self) -> Value {
         let pin = self.guess();
-        json!({"pin": pin, "owner": self.own_word(), "code": self.own_word()})
+        let mut object = json!({"pin": pin, "owner": self.own_word(), "code": self.own_word()});
+        // Merged into a hidden object, it leaves the hidden attribute there.
+        if self.random.percent(12)
+            && let Some(object) = object.as_object_mut()
+        {
+            object.remove("pin");
+        }
+        object
     }
 
     fn guess(&mut self) -> String {
