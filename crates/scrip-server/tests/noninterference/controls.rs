@@ -47,8 +47,3 @@ fn missing_rule_about_stronger_rights_is_found() {
 fn missing_rule_about_partial_patches_is_found() {
     expect_difference("the rule about partial patches", &[Rule::PartialPatch]);
 }
-
-#[test]
-fn missing_rule_about_inherited_expressions_is_found() {
-    expect_difference("the rule about inherited expressions", &[Rule::InheritedExpressions]);
-}
