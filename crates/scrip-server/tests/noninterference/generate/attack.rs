@@ -88,8 +88,11 @@ impl Focus {
     }
 }
 
-/// Where the rules of [`Actor::Ruled`] allow it to reveal.
-const OWN_CONTAINER: &str = "/own/";
+/// Where an attacker puts tokens. `/own/` is where the rules of [`Actor::Ruled`] allow it to reveal:
+/// another application that moves a token there, and may, shares the token with it.
+fn target_container(actor: Actor) -> &'static str {
+    if actor == Actor::Ruled { "/own/" } else { "/other/" }
+}
 
 impl Generator {
     pub(super) fn plant(&mut self) {
@@ -154,7 +157,7 @@ impl Generator {
             body["id"] = grammar::id(&mut self.random, kind).into();
         }
         if self.random.percent(if actor == Actor::Ruled { 60 } else { 4 }) {
-            body["containers"] = json!([OWN_CONTAINER]);
+            body["containers"] = json!([target_container(actor)]);
         }
         if self.random.percent(3) {
             body["expires_at"] = "2999-01-01T00:00:00Z".into();
@@ -210,7 +213,7 @@ impl Generator {
             0 => body["metadata"] = json!({"user": self.user()}),
             1 => body["data"] = self.own_data(kind),
             2 => self.expressions(kind, &mut body),
-            3 => body["containers"] = json!([OWN_CONTAINER]),
+            3 => body["containers"] = json!([target_container(actor)]),
             _ => body["data"] = self.partial_data(kind),
         }
         if self.random.percent(15) {
@@ -328,7 +331,7 @@ impl Generator {
         let kind = self.kind();
         let mut body = json!({"type": kind.text(), "data": self.own_data(kind)});
         if self.random.percent(15) {
-            body["containers"] = json!([OWN_CONTAINER]);
+            body["containers"] = json!([target_container(actor)]);
         }
         let serial = self.push(actor, "POST", "/token-intents", Some(&body));
         self.remember_key(serial);
