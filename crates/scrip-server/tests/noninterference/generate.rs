@@ -194,7 +194,7 @@ impl Generator {
         *self.random.pick(&YEARS)
     }
 
-    /// Data of somebody whose data the attackers must not learn. The values are placeholders.
+    /// Data that the attackers must not learn. The values are placeholders.
     fn hidden_data(&mut self, kind: Kind) -> Value {
         let which = self.random.below(10) / 8;
         let hidden = |name: &str| format!("<<{name}:{which}>>");

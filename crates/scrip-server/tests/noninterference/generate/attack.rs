@@ -103,7 +103,7 @@ impl Generator {
     pub(super) fn attack(&mut self) {
         let attack = self.random.weighted(&self.attacks);
         let mut actor = self.random.weighted(&self.attackers);
-        // A public key may not read: nearly always somebody else does.
+        // A public key may not read: nearly always the masked key does.
         let reads = matches!(
             attack,
             Attack::Search | Attack::Read | Attack::List | Attack::Detokenize | Attack::Delete
@@ -374,7 +374,7 @@ impl Generator {
         }
     }
 
-    /// An earlier request of anybody with an idempotency key, sent again by an attacker.
+    /// An earlier request with an idempotency key, sent again.
     fn repeat(&mut self) {
         let remembered: Vec<_> =
             self.steps.iter().filter(|it| it.idempotency_key.is_some()).cloned().collect();
