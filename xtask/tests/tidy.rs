@@ -123,17 +123,6 @@ fn every_statement_is_named_by_its_method() {
 }
 
 #[test]
-fn disclosure_rules_are_weakened_in_tests_only() {
-    let constructor = "weakened_for_control_run";
-    let product = |it: &PathBuf| it.components().any(|it| it.as_os_str() == "src");
-    for path in files("rs").filter(product) {
-        let declared = path.ends_with("scrip-core/src/disclosure/rules.rs");
-        let text = fs::read_to_string(&path).unwrap();
-        assert!(declared || !text.contains(constructor), "{}: {constructor}", path.display());
-    }
-}
-
-#[test]
 fn links_in_the_documents_lead_somewhere() {
     for path in files("md") {
         let text = fs::read_to_string(&path).unwrap();
