@@ -21,8 +21,8 @@ use scrip_core::{
     policy::{PolicyRecords, Signed},
     store::{
         AccessSessionStore, AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy,
-        DeleteToken, Outcome, SessionCardStore, Store, StoreFuture, StoreStatus,
-        StoredToken, TokenBatch, TokenWrite,
+        DeleteToken, Outcome, SessionCardStore, Store, StoreFuture, StoreStatus, StoredToken,
+        TokenBatch, TokenWrite,
     },
     threeds::{EventRecord, SessionRecord, SessionWrite},
     time::{Month, Timestamp},

@@ -70,6 +70,8 @@ impl World {
 
     pub(crate) async fn run(&self, sequence: &Sequence) -> Option<Difference> {
         let pair = self.pairs.get(sequence.tenant).unwrap_or(&self.pairs[0]);
+        pair.left.begin().await;
+        pair.right.begin().await;
         let mut left = Run::new(&pair.left, Side::Left, sequence);
         let mut right = Run::new(&pair.right, Side::Right, sequence);
         let mut difference = None;
@@ -100,7 +102,6 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(vault: &'a VaultHarness, side: Side, sequence: &'a Sequence) -> Self {
-        vault.begin();
         let Sequence { seed, tenant, ref secrets, .. } = *sequence;
         let tenant = vault.tenants.get(tenant).unwrap_or(&vault.tenants[0]);
         let (names, answers, session_key) = Default::default();

@@ -72,6 +72,7 @@ pub(crate) enum Storage {
 
 #[derive(Debug)]
 pub(crate) struct VaultHarness {
+    app: Arc<App>,
     pub(crate) requests: InProcess,
     pub(crate) clock: Arc<TestClock>,
     pub(crate) tenants: Vec<TenantHandle>,
@@ -99,6 +100,7 @@ impl VaultHarness {
             bins: Arc::default(),
             clock: Arc::<TestClock>::clone(&clock),
             disclosure,
+            guesses: Arc::default(),
             chance: random::fill,
             audit: Arc::new(AuditTrail::new(reads)),
             directory_servers: Arc::new(ApprovingServer::default()),
@@ -119,7 +121,7 @@ impl VaultHarness {
             }
             Storage::Engine(_) => None,
         };
-        Self { requests: InProcess::new(&app), clock, tenants: handles, start }
+        Self { requests: InProcess::new(&app), app, clock, tenants: handles, start }
     }
 
     /// Whether every sequence starts from the same state.
@@ -128,7 +130,9 @@ impl VaultHarness {
     }
 
     /// Begins a sequence. Every budget that counts in a window of time is whole again.
-    pub(crate) fn begin(&self) {
+    pub(crate) async fn begin(&self) {
+        let Vault { guesses, store, clock, .. } = &self.app.vault;
+        guesses.flush(&**store, clock.now()).await.unwrap();
         if let Some((store, snapshot)) = &self.start {
             store.restore(snapshot);
         }

@@ -21,8 +21,8 @@ use scrip_core::{
     policy::{PolicyRecords, Signed},
     store::{
         AccessSessionStore, AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy,
-        DeleteToken, SessionCardStore, Store, StoreError, StoreFuture, StoreStatus,
-        StoredToken, TokenBatch,
+        DeleteToken, SessionCardStore, Store, StoreError, StoreFuture, StoreStatus, StoredToken,
+        TokenBatch,
     },
     tenant::TenantKind,
     threeds::{
