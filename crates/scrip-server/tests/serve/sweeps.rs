@@ -13,7 +13,7 @@ const ENDLESS: &str = "CREATE TRIGGER endless AFTER DELETE ON tokens BEGIN
     UPDATE tokens SET expires_at = 1";
 
 const INTENT: &str = "INSERT INTO token_intents
-    SELECT 1, tenant, zeroblob(16), type, NULL, created_by, created_at, 1, x'00' FROM tokens LIMIT 1";
+    SELECT 1, tenant, zeroblob(16), type, NULL, '/', created_by, created_at, 1, x'00' FROM tokens LIMIT 1";
 
 #[test]
 fn token_intents_expire_while_tokens_do_all_the_time() {
