@@ -60,7 +60,7 @@ impl SpentCounters {
     }
 }
 
-type Key = (TenantId, Bucket);
+pub(super) type Key = (TenantId, Bucket);
 
 #[derive(Debug, Default)]
 pub(super) struct State {
@@ -255,7 +255,7 @@ impl State {
         let is_repeat = group.holds(&it.number, now, DAY);
         let is_known = group.holds(&it.number, now, QUARTER);
         let is_first = group.distinct(now, DAY) == 0;
-        self.note(tenant, it.group, it.number, now, QUARTER);
+        self.note((tenant, it.group), it.number, now, QUARTER);
         let in_day = self.distinct(tenant, it.group, now, DAY);
         if !is_repeat && is_reached(limits.day, in_day) {
             spent.push(Budget::Day);
@@ -267,7 +267,7 @@ impl State {
         if limits.application == Limit::Off || is_repeat || is_first {
             return;
         }
-        self.note(tenant, application, it.number, now, DAY);
+        self.note((tenant, application), it.number, now, DAY);
         let of_application = self.distinct(tenant, application, now, DAY);
         if is_reached(limits.application, of_application) {
             spent.push(Budget::Application);
@@ -275,19 +275,13 @@ impl State {
     }
 
     /// Counts it here, and has it written.
-    pub(super) fn note(
-        &mut self,
-        tenant: TenantId,
-        bucket: Bucket,
-        number: [u8; 16],
-        now: Timestamp,
-        window: Duration,
-    ) {
+    pub(super) fn note(&mut self, key: Key, number: [u8; 16], now: Timestamp, window: Duration) {
+        let (tenant, bucket) = key;
         let counted = &mut self.loaded(tenant, bucket, now).counted;
         counted.note(number, now);
         counted.forget_before(now.before(QUARTER));
         let times = Times { at: now, expires_at: now.after(window) };
-        let numbers = self.pending.entry((tenant, bucket)).or_default();
+        let numbers = self.pending.entry(key).or_default();
         if numbers.insert(number, times).is_none() {
             self.pending_count = self.pending_count.saturating_add(1);
         }

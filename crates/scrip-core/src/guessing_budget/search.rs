@@ -102,7 +102,7 @@ impl AdmittedSearch {
         let SearchCounter { bucket, term, limit, budget } = self.counter?;
         let mut state = self.ledger.lock();
         let before = state.distinct(self.tenant, bucket, now, DAY);
-        state.note(self.tenant, bucket, term, now, DAY);
+        state.note((self.tenant, bucket), term, now, DAY);
         let after = state.distinct(self.tenant, bucket, now, DAY);
         (after > before && is_reached(limit, after)).then_some(budget)
     }

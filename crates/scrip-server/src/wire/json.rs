@@ -142,7 +142,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
         let deeper = self.deeper()?;
         loop {
             let NameRead::Plain(text) = name else { return Err(A::Error::custom(RESERVED)) };
-            if object.len() % NODE_PROPERTIES == 0 {
+            if object.len().is_multiple_of(NODE_PROPERTIES) {
                 self.reserve(NODE_BYTES)?;
             }
             self.reserve(text.len().saturating_add(ALLOCATION_BYTES))?;
