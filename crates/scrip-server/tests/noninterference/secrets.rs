@@ -123,7 +123,7 @@ fn is_luhn_valid(number: &str) -> bool {
             if at % 2 == 1 { digit * 2 / 10 + digit * 2 % 10 } else { digit }
         })
         .sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 fn account_number(random: &mut Random) -> String {
