@@ -2,6 +2,7 @@
 
 mod access_sessions;
 mod answers;
+mod session_cards;
 
 use std::{fmt, future::Future, pin::Pin};
 
@@ -36,6 +37,7 @@ use crate::{
 
 pub use access_sessions::AccessSessionStore;
 pub use answers::{AskedAnswer, Claim, Claimed, StoredAnswer, StoredPart};
+pub use session_cards::SessionCardStore;
 
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
@@ -44,7 +46,7 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 pub type Render = Box<dyn FnOnce(&[Outcome]) -> Option<AnswerRecord> + Send>;
 
 /// Each method is one transaction. A method that needs two is two rules in one name.
-pub trait Store: AccessSessionStore + GuessStore {
+pub trait Store: AccessSessionStore + GuessStore + SessionCardStore {
     /// Writes all of these or none of them, and says what became of each, or what stood in the way
     /// of which. A later one finds what an earlier one wrote.
     fn write_tokens(&self, inquiry: Inquiry, batch: TokenBatch) -> StoreFuture<'_, Batched>;

@@ -4,16 +4,19 @@
 //! written, and its effects done.
 
 mod card;
+mod converted;
 mod directory_servers;
 mod event;
 mod failure;
 mod held;
 mod lookup;
 mod notify;
+mod number;
 mod record;
 mod view;
 
 pub use card::CardReference;
+pub use converted::{Conversion, ConvertedIntent, SessionCard};
 pub use directory_servers::{
     Asking, DirectoryServers, Link, NoDirectoryServers, SchemeRanges, Terms, Unanswered,
 };
@@ -31,3 +34,4 @@ pub(crate) use held::{
 };
 pub(crate) use lookup::find_rails;
 pub(crate) use notify::notify;
+pub(crate) use number::refuse_number_change;

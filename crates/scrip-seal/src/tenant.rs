@@ -38,6 +38,7 @@ pub struct TenantKeys {
     request: DigestKey,
     guesses: DigestKey,
     policy: DigestKey,
+    card_number: DigestKey,
 }
 
 #[derive(Debug)]
@@ -109,6 +110,7 @@ impl TenantKeys {
             request: DigestKey::new(&lasting, "idempotent-request"),
             guesses: DigestKey::new(&lasting, "guessing-budget"),
             policy: DigestKey::new(&lasting, "policy-mac"),
+            card_number: DigestKey::new(&lasting, "session-card-number"),
         })
     }
 
@@ -173,6 +175,12 @@ impl TenantKeys {
     #[must_use]
     pub fn guess_digest(&self, parts: &[&[u8]]) -> IndexDigest {
         IndexDigest::of(&self.guesses.digest(parts))
+    }
+
+    /// Tells whether a card still has the number for which a 3-D Secure session was created.
+    #[must_use]
+    pub fn card_number(&self, number: &[u8]) -> [u8; 32] {
+        self.card_number.digest(&[number])
     }
 
     /// The mac of a policy row: `place` names the row and holds every column.

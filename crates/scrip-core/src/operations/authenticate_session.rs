@@ -50,7 +50,9 @@ pub async fn authenticate_session(
     remember: Option<Remember<AuthenticationView>>,
 ) -> Result<AuthenticationView, Error> {
     for _ in 0..TRIES_MAX {
-        let OpenedSession { held, card, permit } = find_held(vault, caller, NEEDED, id).await?;
+        let opened = find_held(vault, caller, NEEDED, id).await?;
+        opened.check_number()?;
+        let OpenedSession { held, card, permit } = opened;
         let prepared = prepare(vault, caller, (&held, card), &new)?;
         let Prepared { mut next, effects, rail, message } = prepared;
         let used = Some(next.body.card()?);

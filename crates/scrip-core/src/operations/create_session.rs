@@ -73,6 +73,7 @@ pub async fn create_session(
         challenge_mode: new.challenge_mode,
         metadata: new.metadata,
         secret: secret(vault.chance),
+        number: card.digest,
         ..SessionBody::new(state, &new.card, card.permit.containers(), rails)
     };
     let record = SessionRecord {
@@ -82,6 +83,7 @@ pub async fn create_session(
         created_at: now,
         ends_at: None,
         revision: 1,
+        card: new.card.of_session(),
         body: Sealed::from_stored(Vec::new()),
     };
     let mut held = Held { record, body };

@@ -10,10 +10,7 @@ use crate::{
     id::SessionId,
     permission::Permission,
     store::Changed,
-    threeds::{
-        AuthenticationView, Cause, OpenedSession, TRIES_MAX, Writing, find_held, not_possible,
-        overtaken,
-    },
+    threeds::{AuthenticationView, Cause, TRIES_MAX, Writing, find_held, not_possible, overtaken},
 };
 
 /// # Errors
@@ -25,7 +22,9 @@ pub async fn get_challenge_result(
 ) -> Result<AuthenticationView, Error> {
     for _ in 0..TRIES_MAX {
         let needed = Permission::SessionAuthenticate;
-        let OpenedSession { held, .. } = find_held(vault, caller, needed, id).await?;
+        let opened = find_held(vault, caller, needed, id).await?;
+        opened.check_number()?;
+        let held = opened.held;
         let now = vault.clock.now();
         let (mut next, effects) =
             held.after(&Event::ResultAsked, now).map_err(|it| not_possible(&it))?;

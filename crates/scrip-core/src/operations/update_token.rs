@@ -17,6 +17,7 @@ use crate::{
     reveal::{Audience, reveal_found},
     store::{Batched, Deduplicate, Outcome, Render, StoredToken, TokenBatch},
     tenant::DeduplicationBehavior::ReadExisting,
+    threeds::refuse_number_change,
     time::Timestamp,
     token::{TokenPatch, Written},
 };
@@ -38,6 +39,7 @@ pub async fn update_token(
         let found = vault.store.find_token(inquiry, id, latest).await?;
         let mut stored = found.ok_or(Error::NotFound)?;
         let permit = caller.permit(Permission::TokenUpdate, &stored.record)?;
+        refuse_number_change(vault, caller, &stored.record, &patch).await?;
         if patch.data.as_ref().is_some_and(|it| gives_cvc(stored.record.token_type, it)) {
             prepare_cvc(vault, caller, now).await?;
         } else {

@@ -13,6 +13,7 @@ use crate::{
     permission::Permission,
     plain::Plain,
     store::StoredToken,
+    threeds::SessionCard,
     time::Timestamp,
     token_intent::{IntentBody, StoredTokenIntent},
     token_type::TokenType,
@@ -32,6 +33,14 @@ impl CardReference {
         match self {
             Self::Token(_) => "token_id",
             Self::TokenIntent(_) => "token_intent_id",
+        }
+    }
+
+    /// As the row of a new session names it.
+    pub(crate) fn of_session(&self) -> SessionCard {
+        match self {
+            Self::Token(id) => SessionCard::Token(id.clone()),
+            Self::TokenIntent(id) => SessionCard::Intent { id: *id, converted: None },
         }
     }
 
@@ -61,6 +70,8 @@ pub(crate) struct FoundCard {
     pub(crate) expiry: Option<String>,
     pub(crate) expires_at: Option<Timestamp>,
     pub(crate) permit: Permit,
+    /// A keyed digest of the number, as a session keeps it.
+    pub(crate) digest: String,
 }
 
 /// Nothing when there is no such card.
@@ -94,9 +105,11 @@ pub(crate) async fn find_card(
             (permit, IntentBody::open(caller.tenant(), &record)?.data, Some(record.expires_at))
         }
     };
-    let number = data.expose().get("number").and_then(Value::as_str);
-    let number = number.and_then(|it| CardNumber::parse(it).ok());
-    Ok(Some(FoundCard { number, expiry: expiry(&data), expires_at, permit }))
+    let number = data.expose().get("number").and_then(Value::as_str).unwrap_or_default();
+    let digest = caller.tenant().keys.card_number(number.as_bytes());
+    let digest = digest.iter().map(|it| format!("{it:02x}")).collect();
+    let number = CardNumber::parse(number).ok();
+    Ok(Some(FoundCard { number, expiry: expiry(&data), expires_at, permit, digest }))
 }
 
 fn expiry(data: &Plain) -> Option<String> {

@@ -9,6 +9,7 @@ use crate::{
     answer::AnswerRecord,
     audit::AuditRecord,
     caller::{Caller, Permit},
+    container::Containers,
     directory::Directory,
     error::{self, Error, FieldError},
     id::SessionId,
@@ -16,8 +17,8 @@ use crate::{
     store::Changed,
     tenant::Tenant,
     threeds::{
-        CardReference, Cause, FoundCard, SessionBody, SessionRecord, SessionWrite, events,
-        find_card,
+        CardReference, Cause, ConvertedIntent, FoundCard, SessionBody, SessionRecord, SessionWrite,
+        events, find_card,
     },
     time::Timestamp,
 };
@@ -69,16 +70,29 @@ pub(crate) async fn find_held(
     let inquiry = caller.inquire(permission)?;
     let found = vault.store.find_session(inquiry, id, vault.clock.latest()).await?;
     let held = Held::open(caller.tenant(), found.ok_or(Error::NotFound)?, vault.clock.latest())?;
-    let reference = held.body.card()?;
+    let (reference, containers) = held.card(caller.tenant())?;
     let card = find_card(vault, caller, permission, &reference).await?;
     let permit = match &card {
         Some(card) => card.permit.again()?,
         None => {
-            let (containers, id) = (held.body.containers()?, reference.token());
-            caller.permit(permission, Subject { containers: &containers, id })?
+            let subject = Subject { containers: &containers, id: reference.token() };
+            caller.permit(permission, subject)?
         }
     };
     Ok(OpenedSession { held, card, permit })
+}
+
+impl OpenedSession {
+    /// # Errors
+    /// The card has another number than the session was created for.
+    pub(crate) fn check_number(&self) -> Result<(), Error> {
+        if self.card.as_ref().is_none_or(|it| it.digest == self.held.body.number) {
+            return Ok(());
+        }
+        let reason = "the number of the card was changed after the session was created; \
+                      create a new session";
+        Err(Error::Conflict { reason })
+    }
 }
 
 /// A session that somebody without a key speaks of: whose it is, only its row says, and opening it
@@ -118,6 +132,20 @@ impl Held {
             return Err(Error::NotFound);
         }
         Ok(Self { record, body })
+    }
+
+    /// The card as it is now, and the containers that it has or last had: those of the token, once
+    /// the intent was converted.
+    fn card(&self, tenant: &Tenant) -> Result<(CardReference, Containers), Error> {
+        let Some(converted) = self.record.card.converted() else {
+            return Ok((self.body.card()?, self.body.containers()?));
+        };
+        let ConvertedIntent { tenant: of, intent, token, containers } = &converted.record;
+        let is_same = *of == tenant.id && Some(*intent) == self.record.card.intent();
+        if !is_same || !converted.is_ours(&tenant.keys) {
+            return Err(Error::Internal("the card of a session was altered".into()));
+        }
+        Ok((CardReference::Token(token.clone()), containers.clone()))
     }
 
     /// After an event. The row is the next one of the same session, not yet sealed.

@@ -18,7 +18,7 @@ use crate::{
     error::Error,
     id::{ApplicationId, SessionId, TenantId, TokenId, TokenIntentId},
     tenant::Tenant,
-    threeds::{CardReference, EventRecord, Rail},
+    threeds::{CardReference, EventRecord, Rail, SessionCard},
     time::Timestamp,
 };
 
@@ -33,6 +33,8 @@ pub struct SessionRecord {
     pub ends_at: Option<Timestamp>,
     /// Counts the updates.
     pub revision: i64,
+    /// Found by it when the card changes.
+    pub card: SessionCard,
     pub body: Sealed,
 }
 
@@ -67,6 +69,8 @@ pub struct SessionBody {
     /// Of the card, when the session was created. They decide who reads the session once the card is
     /// gone.
     pub(crate) containers: String,
+    /// A keyed digest of the number for which the session was created.
+    pub(crate) number: String,
     /// The first is the card's own brand.
     pub rails: Vec<Rail>,
     pub device: Device,
@@ -96,6 +100,7 @@ impl SessionBody {
             token,
             token_intent,
             containers: containers.text(),
+            number: String::new(),
             rails,
             device: Device::Browser,
             device_info: DeviceInfo::default(),
@@ -175,13 +180,14 @@ fn not_ours() -> Error {
 
 /// Every column beside the body is part of its place.
 fn place(record: &SessionRecord) -> Place {
-    Place::new("session.body")
+    let place = Place::new("session.body")
         .bytes(record.tenant.0.as_bytes())
         .bytes(record.id.0.as_bytes())
         .bytes(record.created_by.0.as_bytes())
         .number(record.created_at.unix_ms)
         .optional_number(record.ends_at.map(|it| it.unix_ms))
-        .number(record.revision)
+        .number(record.revision);
+    record.card.bind(place)
 }
 
 /// It tells of a person, and has a secret.

@@ -21,8 +21,8 @@ use scrip_core::{
     policy::{PolicyRecords, Signed},
     store::{
         AccessSessionStore, AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy,
-        DeleteToken, KnownTime, Outcome, Store, StoreFuture, StoreStatus, StoredToken, TokenBatch,
-        TokenWrite,
+        DeleteToken, KnownTime, Outcome, SessionCardStore, Store, StoreFuture, StoreStatus,
+        StoredToken, TokenBatch, TokenWrite,
     },
     threeds::{EventRecord, SessionRecord, SessionWrite},
     time::{Month, Timestamp},
@@ -142,6 +142,17 @@ impl GuessStore for Faulty {
 
     fn sweep_guesses(&self, expired: Timestamp) -> StoreFuture<'_, usize> {
         self.inner.sweep_guesses(expired)
+    }
+}
+
+impl SessionCardStore for Faulty {
+    fn is_named_by_session<'a>(
+        &'a self,
+        inquiry: Inquiry,
+        token: &'a TokenId,
+        now: Timestamp,
+    ) -> StoreFuture<'a, bool> {
+        self.inner.is_named_by_session(inquiry, token, now)
     }
 }
 

@@ -23,6 +23,7 @@ impl State {
         self.check_tenant(tenant)?;
         let (mut outcomes, mut ids, mut obstacles) = (Vec::new(), Vec::new(), Vec::new());
         for (at, write) in batch.writes.into_iter().enumerate() {
+            let conversion = write.conversion();
             let attempt = match write {
                 TokenWrite::Insert(insert) if insert.permit.tenant().id == tenant => {
                     self.insert(tenant, insert)
@@ -36,6 +37,9 @@ impl State {
             };
             match attempt {
                 Ok((outcome, id)) => {
+                    if let Some(conversion) = conversion {
+                        self.convert_card(&conversion.signed(&outcome));
+                    }
                     outcomes.push(outcome);
                     ids.push(id);
                 }

@@ -2,13 +2,35 @@
 
 use scrip_core::{
     audit::AuditRecord,
-    id::{SessionId, TenantId},
-    store::{Changed, StoreError},
-    threeds::{CardReference, EventRecord, SessionRecord, SessionWrite},
+    caller::Inquiry,
+    id::{SessionId, TenantId, TokenId},
+    policy::Signed,
+    store::{Changed, SessionCardStore, StoreError, StoreFuture},
+    threeds::{
+        CardReference, ConvertedIntent, EventRecord, SessionCard, SessionRecord, SessionWrite,
+    },
     time::Timestamp,
 };
 
-use super::State;
+use super::{MemoryStore, State};
+
+impl SessionCardStore for MemoryStore {
+    fn is_named_by_session<'a>(
+        &'a self,
+        inquiry: Inquiry,
+        token: &'a TokenId,
+        now: Timestamp,
+    ) -> StoreFuture<'a, bool> {
+        self.with(move |it| {
+            let tenant = inquiry.tenant().id;
+            it.sessions.iter().any(|it| {
+                it.tenant == tenant
+                    && it.card.token() == Some(token)
+                    && it.ends_at.is_none_or(|it| it > now)
+            })
+        })
+    }
+}
 
 impl State {
     pub(super) fn insert_session(
@@ -39,6 +61,16 @@ impl State {
             self.record(session.tenant, &audit.also(operation), &entity, "used");
         }
         self.remember(session.tenant, answer, &[])
+    }
+
+    /// Names the token that the intent of these sessions became.
+    pub(super) fn convert_card(&mut self, signed: &Signed<ConvertedIntent>) {
+        for session in self.sessions.iter_mut().filter(|it| it.tenant == signed.record.tenant) {
+            let id = session.card.intent().filter(|it| *it == signed.record.intent);
+            if let Some(id) = id {
+                session.card = SessionCard::Intent { id, converted: Some(signed.clone()) };
+            }
+        }
     }
 
     pub(super) fn find_session(&self, id: SessionId, now: Timestamp) -> Option<SessionRecord> {

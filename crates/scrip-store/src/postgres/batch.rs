@@ -12,7 +12,7 @@ use scrip_core::{
 use crate::postgres::{
     answers::{Answer, insert_answer},
     filed::refile,
-    intents,
+    intents, sessions,
     tokens::{change_cvc, find_duplicate, find_token, insert_row, update_row},
     transaction::Transaction,
 };
@@ -36,6 +36,9 @@ pub(super) async fn write_tokens(
         };
         match attempt {
             Ok((outcome, number)) => {
+                if let Some(conversion) = write.conversion() {
+                    sessions::convert_card(transaction, &conversion.signed(&outcome)).await?;
+                }
                 outcomes.push(outcome);
                 numbers.push(number);
             }

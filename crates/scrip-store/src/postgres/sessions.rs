@@ -1,14 +1,21 @@
 //! 3-D Secure sessions, and what is to be told of them.
 
 use scrip_core::{
-    id::{ApplicationId, SessionId, TenantId},
-    store::{Changed, StoreError},
-    threeds::{CardReference, EventRecord, SessionRecord, SessionWrite},
+    caller::Inquiry,
+    id::{ApplicationId, SessionId, TenantId, TokenId, TokenIntentId},
+    policy::Signed,
+    store::{Changed, SessionCardStore, StoreError, StoreFuture},
+    threeds::{
+        CardReference, ConvertedIntent, EventRecord, SessionCard, SessionRecord, SessionWrite,
+    },
     time::Timestamp,
 };
+use scrip_seal::Mac;
 use tokio_postgres::Row;
+use uuid::Uuid;
 
 use crate::postgres::{
+    PostgresStore,
     answers::insert_answer,
     row::{column, optional_time, sealed, time},
     statement::{Parameters, Single, Statements, count, execute, query, unavailable},
@@ -18,8 +25,8 @@ use crate::postgres::{
 /// Not where any tenant has the id, whether or not its row is ours to see.
 const INSERT_SESSION: &str = "
 -- insert_session
-INSERT INTO sessions (tenant, id, created_by, created_at, ends_at, revision, body)
-VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO NOTHING";
+INSERT INTO sessions (tenant, id, created_by, created_at, ends_at, revision, token, intent, body)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING";
 
 pub(super) async fn insert_session(
     transaction: &mut Transaction,
@@ -40,6 +47,8 @@ pub(super) async fn insert_session(
                 &session.created_at.unix_ms,
                 &session.ends_at.map(|it| it.unix_ms),
                 &session.revision,
+                &session.card.token().map(TokenId::as_str),
+                &session.card.intent().map(|it| it.0),
                 &session.body.as_bytes(),
             ],
         )
@@ -72,7 +81,8 @@ macro_rules! find_session {
         concat!(
             "-- ",
             $name,
-            "\nSELECT tenant, id, created_by, created_at, ends_at, revision, body FROM sessions
+            "\nSELECT tenant, id, created_by, created_at, ends_at, revision, token, intent,
+                converted_containers, converted_mac, body FROM sessions
              WHERE id = $1 AND (ends_at IS NULL OR ends_at > $2)",
             $of
         )
@@ -103,14 +113,21 @@ pub(super) async fn find_notified_session(
 }
 
 fn session(row: &Row) -> Result<SessionRecord, StoreError> {
+    let unknown = || StoreError::Corrupt("the row of a session is not one of ours");
+    let (tenant, intent) = (TenantId(column(row, 0)?), column::<Option<Uuid>>(row, 7)?);
+    let mac: Option<&[u8]> = column(row, 9)?;
+    let mac = mac.map(|it| it.try_into().map(Mac)).transpose().map_err(|_| unknown())?;
+    let intent = intent.map(TokenIntentId);
+    let card = SessionCard::from_row(tenant, column(row, 6)?, intent, column(row, 8)?, mac);
     Ok(SessionRecord {
-        tenant: TenantId(column(row, 0)?),
+        tenant,
         id: SessionId(column(row, 1)?),
         created_by: ApplicationId(column(row, 2)?),
         created_at: time(row, 3)?,
         ends_at: optional_time(row, 4)?,
         revision: column(row, 5)?,
-        body: sealed(row, 6)?,
+        card: card.ok_or_else(unknown)?,
+        body: sealed(row, 10)?,
     })
 }
 
@@ -216,4 +233,44 @@ pub(super) async fn forget_events(
     before: Timestamp,
 ) -> Result<usize, StoreError> {
     execute(client, FORGET_EVENTS, &[&before.unix_ms, &FORGOTTEN_AT_ONCE]).await.map(count)
+}
+
+const CONVERT_CARD: &str = "
+-- convert_session_card
+UPDATE sessions SET token = $3, converted_containers = $4, converted_mac = $5
+WHERE tenant = $1 AND intent = $2";
+
+/// Names the token that the intent of these sessions became.
+pub(super) async fn convert_card(
+    transaction: &Transaction,
+    converted: &Signed<ConvertedIntent>,
+) -> Result<(), StoreError> {
+    let record = &converted.record;
+    let (containers, mac) = (record.containers.text(), converted.mac.0.as_slice());
+    let token = record.token.as_str();
+    let parameters: Parameters<'_, 5> =
+        [&record.tenant.0, &record.intent.0, &token, &containers, &mac];
+    transaction.execute(CONVERT_CARD, &parameters).await.map(drop)
+}
+
+const NAMES_TOKEN: &str = "
+-- is_named_by_session
+SELECT EXISTS (SELECT 1 FROM sessions
+    WHERE tenant = $1 AND token = $2 AND (ends_at IS NULL OR ends_at > $3))";
+
+impl SessionCardStore for PostgresStore {
+    fn is_named_by_session<'a>(
+        &'a self,
+        inquiry: Inquiry,
+        token: &'a TokenId,
+        now: Timestamp,
+    ) -> StoreFuture<'a, bool> {
+        Box::pin(async move {
+            let tenant = inquiry.tenant().id;
+            let client = self.of(tenant);
+            let parameters: Parameters<'_, 3> = [&tenant.0, &token.as_str(), &now.unix_ms];
+            let rows = query(&client, NAMES_TOKEN, &parameters).await?;
+            rows.first().map_or(Ok(false), |row| column(row, 0))
+        })
+    }
 }

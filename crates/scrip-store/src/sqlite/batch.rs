@@ -13,7 +13,7 @@ use crate::sqlite::{
     answers::insert_answer,
     audit::insert_audit,
     filed::{file, refile},
-    intents,
+    intents, sessions,
     tokens::{
         change_cvc, check_tenant, find_duplicate, find_token, insert_cvc, insert_row, update_row,
     },
@@ -34,12 +34,16 @@ pub(super) fn write_tokens(
     let (mut outcomes, mut rows) = (Vec::new(), Vec::new());
     let mut obstacles = Vec::new();
     for (at, write) in batch.writes.into_iter().enumerate() {
+        let conversion = write.conversion();
         let attempt = match write {
             TokenWrite::Insert(insert) => insert_token(transaction, tenant, insert)?,
             TokenWrite::Update(update) => update_token(transaction, tenant, update)?,
         };
         match attempt {
             Ok((outcome, seq)) => {
+                if let Some(conversion) = conversion {
+                    sessions::convert_card(transaction, &conversion.signed(&outcome))?;
+                }
                 outcomes.push(outcome);
                 rows.push(seq);
             }

@@ -4,14 +4,17 @@ use std::{sync::Arc, time::Duration};
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, named_params};
 use scrip_core::{
-    id::{ApplicationId, SessionId, TenantId},
-    store::{Changed, StoreError},
-    threeds::{CardReference, SessionRecord, SessionWrite},
+    caller::Inquiry,
+    id::{ApplicationId, SessionId, TenantId, TokenId, TokenIntentId},
+    policy::Signed,
+    store::{Changed, SessionCardStore, StoreError, StoreFuture},
+    threeds::{CardReference, ConvertedIntent, SessionCard, SessionRecord, SessionWrite},
     time::Timestamp,
 };
-use scrip_seal::Sealed;
+use scrip_seal::{Mac, Sealed};
 
 use crate::sqlite::{
+    SqliteStore,
     answers::insert_answer,
     audit::insert_audit,
     events::insert_events,
@@ -24,8 +27,8 @@ use crate::sqlite::{
 
 const INSERT_SESSION: &str = "
 -- insert_session
-INSERT INTO sessions (tenant, id, created_by, created_at, ends_at, revision, body)
-VALUES (:tenant, :id, :created_by, :created_at, :ends_at, :revision, :body)";
+INSERT INTO sessions (tenant, id, created_by, created_at, ends_at, revision, token, intent, body)
+VALUES (:tenant, :id, :created_by, :created_at, :ends_at, :revision, :token, :intent, :body)";
 
 pub(super) fn insert_session(
     transaction: &mut Transaction<'_>,
@@ -44,6 +47,8 @@ pub(super) fn insert_session(
         ":created_at": session.created_at.unix_ms,
         ":ends_at": session.ends_at.map(|it| it.unix_ms),
         ":revision": session.revision,
+        ":token": session.card.token().map(TokenId::as_str),
+        ":intent": session.card.intent().map(|it| *it.0.as_bytes()),
         ":body": session.body.as_bytes(),
     };
     execute(transaction, INSERT_SESSION, parameters)?;
@@ -64,10 +69,20 @@ fn insert_with(transaction: &mut Transaction<'_>, write: &SessionWrite) -> Resul
     }
 }
 
-const FIND_SESSION: &str = "
--- find_session
-SELECT tenant, id, created_by, created_at, ends_at, revision, body FROM sessions
-WHERE id = ?1 AND (ends_at IS NULL OR ends_at > ?2) AND tenant = ?3";
+macro_rules! find_session {
+    ($name:literal, $of:literal) => {
+        concat!(
+            "-- ",
+            $name,
+            "\nSELECT tenant, id, created_by, created_at, ends_at, revision, token, intent,
+                converted_containers, converted_mac, body FROM sessions
+             WHERE id = ?1 AND (ends_at IS NULL OR ends_at > ?2)",
+            $of
+        )
+    };
+}
+
+const FIND_SESSION: &str = find_session!("find_session", " AND tenant = ?3");
 
 pub(super) fn find_session(
     connection: &Connection,
@@ -79,10 +94,7 @@ pub(super) fn find_session(
     find(connection, FIND_SESSION, parameters)
 }
 
-const FIND_NOTIFIED_SESSION: &str = "
--- find_notified_session
-SELECT tenant, id, created_by, created_at, ends_at, revision, body FROM sessions
-WHERE id = ?1 AND (ends_at IS NULL OR ends_at > ?2)";
+const FIND_NOTIFIED_SESSION: &str = find_session!("find_notified_session", "");
 
 pub(super) fn find_notified_session(
     connection: &Connection,
@@ -98,19 +110,31 @@ fn find(
     parameters: impl Params,
 ) -> Result<Option<SessionRecord>, StoreError> {
     let mut statement = connection.prepare_cached(sql).map_err(fault)?;
-    statement.query_row(parameters, session).optional().map_err(fault)
+    let found = statement.query_row(parameters, |row| Ok(session(row)));
+    match found.optional().map_err(fault)? {
+        Some(None) => Err(StoreError::Corrupt("the row of a session is not one of ours")),
+        found => Ok(found.flatten()),
+    }
 }
 
-fn session(row: &Row<'_>) -> rusqlite::Result<SessionRecord> {
-    let ends_at: Option<i64> = row.get(4)?;
-    Ok(SessionRecord {
-        tenant: TenantId(uuid(row.get(0)?)),
-        id: SessionId(uuid(row.get(1)?)),
-        created_by: ApplicationId(uuid(row.get(2)?)),
-        created_at: Timestamp { unix_ms: row.get(3)? },
+fn session(row: &Row<'_>) -> Option<SessionRecord> {
+    let tenant = TenantId(uuid(row.get(0).ok()?));
+    let ends_at: Option<i64> = row.get(4).ok()?;
+    let token: Option<String> = row.get(6).ok()?;
+    let intent: Option<[u8; 16]> = row.get(7).ok()?;
+    let containers: Option<String> = row.get(8).ok()?;
+    let mac: Option<[u8; 32]> = row.get(9).ok()?;
+    let intent = intent.map(|it| TokenIntentId(uuid(it)));
+    let (token, containers) = (token.as_deref(), containers.as_deref());
+    Some(SessionRecord {
+        tenant,
+        id: SessionId(uuid(row.get(1).ok()?)),
+        created_by: ApplicationId(uuid(row.get(2).ok()?)),
+        created_at: Timestamp { unix_ms: row.get(3).ok()? },
         ends_at: ends_at.map(|unix_ms| Timestamp { unix_ms }),
-        revision: row.get(5)?,
-        body: Sealed::from_stored(row.get(6)?),
+        revision: row.get(5).ok()?,
+        card: SessionCard::from_row(tenant, token, intent, containers, mac.map(Mac))?,
+        body: Sealed::from_stored(row.get(10).ok()?),
     })
 }
 
@@ -155,4 +179,48 @@ pub(super) async fn in_turn(writer: &Writer, write: SessionWrite) -> Result<Chan
         }
     }
     Err(StoreError::Busy)
+}
+
+const CONVERT_CARD: &str = "
+-- convert_session_card
+UPDATE sessions SET token = :token, converted_containers = :containers, converted_mac = :mac
+WHERE tenant = :tenant AND intent = :intent";
+
+/// Names the token that the intent of these sessions became.
+pub(super) fn convert_card(
+    transaction: &Transaction<'_>,
+    converted: &Signed<ConvertedIntent>,
+) -> Result<(), StoreError> {
+    let record = &converted.record;
+    let parameters = named_params! {
+        ":tenant": record.tenant.0.as_bytes(),
+        ":intent": record.intent.0.as_bytes(),
+        ":token": record.token.as_str(),
+        ":containers": record.containers.text(),
+        ":mac": converted.mac.0,
+    };
+    execute(transaction, CONVERT_CARD, parameters).map(drop)
+}
+
+const NAMES_TOKEN: &str = "
+-- is_named_by_session
+SELECT EXISTS (SELECT 1 FROM sessions
+    WHERE tenant = ?1 AND token = ?2 AND (ends_at IS NULL OR ends_at > ?3))";
+
+impl SessionCardStore for SqliteStore {
+    fn is_named_by_session<'a>(
+        &'a self,
+        inquiry: Inquiry,
+        token: &'a TokenId,
+        now: Timestamp,
+    ) -> StoreFuture<'a, bool> {
+        let tenant = inquiry.tenant().id;
+        Box::pin(async move {
+            self.readers.read(|it| {
+                let mut statement = it.prepare_cached(NAMES_TOKEN).map_err(fault)?;
+                let parameters = (tenant.0.as_bytes(), token.as_str(), now.unix_ms);
+                statement.query_row(parameters, |row| row.get(0)).map_err(fault)
+            })
+        })
+    }
 }

@@ -173,6 +173,10 @@ const SESSIONS: &[Column] = &[
     number("created_at"),
     number("ends_at").or_nothing(),
     number("revision"),
+    text("token").or_nothing(),
+    id("intent").or_nothing(),
+    text("converted_containers").or_nothing(),
+    bytes("converted_mac").or_nothing(),
     bytes("body"),
 ];
 const SESSION_EVENTS: &[Column] =

@@ -6,10 +6,10 @@ use scrip_core::{
     answer::AnswerRecord,
     audit::{AuditRecord, Operation, chain::Log},
     caller::Mandate,
-    id::{SessionId, TenantId},
+    id::{SessionId, TenantId, TokenIntentId},
     operations::delete_tenant::delete_tenant,
     store::{Changed, Claimed, StoreError},
-    threeds::{EventRecord, SessionRecord, SessionWrite},
+    threeds::{EventRecord, SessionCard, SessionRecord, SessionWrite},
     time::Timestamp,
 };
 use scrip_seal::Sealed;
@@ -46,6 +46,10 @@ fn id(number: u8) -> SessionId {
     SessionId(Uuid::from_bytes([number; 16]))
 }
 
+fn intent(number: u8) -> TokenIntentId {
+    TokenIntentId(Uuid::from_bytes([number; 16]))
+}
+
 impl Desk {
     fn tenant(&self) -> TenantId {
         self.caller.tenant().id
@@ -59,6 +63,7 @@ impl Desk {
             created_at: START,
             ends_at: Some(START.after(MINUTE)),
             revision: 1,
+            card: SessionCard::Intent { id: intent(number), converted: None },
             body: Sealed::from_stored(vec![number; 40]),
         }
     }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use scrip_core::{
+    audit::{AuditRecord, Operation},
     caller::Caller,
     caller::Mandate,
     error::Error,
-    id::TokenIntentId,
+    id::{SessionId, TokenIntentId},
     operations::{
         create_token_intent::create_token_intent,
         delete_tenant::delete_tenant,
@@ -19,6 +20,7 @@ use scrip_core::{
     permission::{Permission, Transform},
     plain::Plain,
     tenant::{Settings, Tenant},
+    threeds::{SessionCard, SessionRecord, SessionWrite},
     token::TokenSource,
     token_intent::NewTokenIntent,
     token_type::TokenType,
@@ -86,6 +88,7 @@ on_every_engine! {
     another_tenant_finds_nothing
     a_deleted_tenant_takes_its_intents
     an_expired_intent_leaves_with_a_record
+    conversion_names_the_token_in_the_sessions_of_its_intent
 }
 
 async fn an_intent_ends_once(scene: Scene) {
@@ -207,4 +210,64 @@ async fn an_altered_intent_is_noticed() {
         outside.execute_batch(&format!("{back}; DROP TABLE kept;")).unwrap();
         assert!(scene.is_there(id).await);
     }
+}
+
+/// A row of a session that names this intent.
+fn session_of(scene: &Scene, number: u8, intent: TokenIntentId) -> SessionRecord {
+    let now = scene.world.vault.clock.now();
+    SessionRecord {
+        tenant: scene.tenant.id,
+        id: SessionId(uuid::Uuid::from_bytes([number; 16])),
+        created_by: scene.caller.application(),
+        created_at: now,
+        ends_at: Some(now.after(Duration::from_secs(60))),
+        revision: 1,
+        card: SessionCard::Intent { id: intent, converted: None },
+        body: scrip_seal::Sealed::from_stored(vec![number; 40]),
+    }
+}
+
+async fn conversion_names_the_token_in_the_sessions_of_its_intent(scene: Scene) {
+    let (vault, caller) = (&scene.world.vault, &scene.caller);
+    let (one, two) = (scene.intend().await, scene.intend().await);
+    let inquiry = || caller.inquire(Permission::TokenCreate).unwrap();
+    let sessions =
+        [session_of(&scene, 1, one), session_of(&scene, 2, one), session_of(&scene, 3, two)];
+    for session in &sessions {
+        let write = SessionWrite {
+            session: session.clone(),
+            events: Vec::new(),
+            audit: AuditRecord::new(Operation::CreateSession, caller, vault.clock.now()),
+            outcome: "created",
+            used: None,
+            answer: None,
+        };
+        vault.store.insert_session(inquiry(), write).await.unwrap();
+    }
+    scene.convert(one).await.unwrap();
+    let card = async |at: usize| {
+        let found = vault.store.find_session(inquiry(), sessions[at].id, vault.clock.now()).await;
+        found.unwrap().unwrap().card
+    };
+    let (first, second, third) = (card(0).await, card(1).await, card(2).await);
+    assert_eq!(first, second);
+    assert_eq!(third.converted(), None);
+    let converted = first.converted().unwrap();
+    assert!(converted.is_ours(&scene.tenant.keys));
+    assert_eq!((converted.record.tenant, converted.record.intent), (scene.tenant.id, one));
+    let token = &converted.record.token;
+    let found = vault.store.find_token(inquiry(), token, vault.clock.now()).await.unwrap();
+    assert_eq!(found.unwrap().record.containers, converted.record.containers);
+
+    let is_named = async || {
+        vault.store.is_named_by_session(inquiry(), token, vault.clock.now()).await.unwrap()
+    };
+    assert!(is_named().await);
+    let stranger = scene.world.tenant(Settings::default()).await;
+    let stranger = Scene::caller(&scene.world, &stranger).await;
+    let theirs = stranger.inquire(Permission::TokenCreate).unwrap();
+    assert!(!vault.store.is_named_by_session(theirs, token, vault.clock.now()).await.unwrap());
+    // A session that has ended names nothing.
+    scene.world.clock.advance(Duration::from_secs(60));
+    assert!(!is_named().await);
 }

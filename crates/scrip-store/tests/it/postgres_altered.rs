@@ -193,6 +193,10 @@ const SESSION: &[Altered] = &[
     ("created_at", &["created_at + 1"]),
     ("ends_at", &["ends_at + 1", "ends_at - 1", "NULL"]),
     ("revision", &["revision + 1", "0"]),
+    ("token", &["'another'"]),
+    ("intent", &["'00000000-0000-0000-0000-000000000000'"]),
+    ("converted_containers", &["'/a/'"]),
+    ("converted_mac", &["decode(repeat('00', 32), 'hex')"]),
     (
         "body",
         &[

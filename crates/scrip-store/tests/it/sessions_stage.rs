@@ -21,8 +21,8 @@ use scrip_core::{
     policy::{PolicyRecords, Signed},
     store::{
         AccessSessionStore, AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy,
-        DeleteToken, KnownTime, Store, StoreError, StoreFuture, StoreStatus, StoredToken,
-        TokenBatch,
+        DeleteToken, KnownTime, SessionCardStore, Store, StoreError, StoreFuture, StoreStatus,
+        StoredToken, TokenBatch,
     },
     tenant::TenantKind,
     threeds::{
@@ -220,6 +220,17 @@ impl GuessStore for Staged {
 
     fn sweep_guesses(&self, expired: Timestamp) -> StoreFuture<'_, usize> {
         self.inner.sweep_guesses(expired)
+    }
+}
+
+impl SessionCardStore for Staged {
+    fn is_named_by_session<'a>(
+        &'a self,
+        inquiry: Inquiry,
+        token: &'a TokenId,
+        now: Timestamp,
+    ) -> StoreFuture<'a, bool> {
+        self.inner.is_named_by_session(inquiry, token, now)
     }
 }
 

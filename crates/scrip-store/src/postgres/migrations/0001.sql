@@ -263,11 +263,19 @@ CREATE TABLE sessions (
     created_at BIGINT NOT NULL,
     ends_at    BIGINT,
     revision   BIGINT NOT NULL,
+    -- The card: a token, or an intent that may be converted into one.
+    token      TEXT,
+    intent     UUID,
+    -- Written by the conversion, with a mac of its own.
+    converted_containers TEXT,
+    converted_mac BYTEA,
     body       BYTEA NOT NULL,
     PRIMARY KEY (tenant, id)
 );
 
 CREATE UNIQUE INDEX sessions_by_id ON sessions (id);
+CREATE INDEX sessions_by_token ON sessions (tenant, token) WHERE token IS NOT NULL;
+CREATE INDEX sessions_by_intent ON sessions (tenant, intent) WHERE intent IS NOT NULL;
 CREATE INDEX sessions_by_end ON sessions (ends_at, tenant) WHERE ends_at IS NOT NULL;
 
 -- What is to be told of sessions, in the order of commits.

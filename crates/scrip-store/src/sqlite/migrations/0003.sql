@@ -216,10 +216,18 @@ CREATE TABLE sessions (
     created_at INTEGER NOT NULL,
     ends_at    INTEGER,
     revision   INTEGER NOT NULL,
+    -- The card: a token, or an intent that may be converted into one.
+    token      TEXT,
+    intent     BLOB,
+    -- Written by the conversion, with a mac of its own.
+    converted_containers TEXT,
+    converted_mac BLOB,
     body       BLOB NOT NULL
 ) STRICT;
 
 CREATE UNIQUE INDEX sessions_by_id ON sessions (id);
+CREATE INDEX sessions_by_token ON sessions (tenant, token) WHERE token IS NOT NULL;
+CREATE INDEX sessions_by_intent ON sessions (tenant, intent) WHERE intent IS NOT NULL;
 -- Costs nothing for a session that was authenticated, which is kept.
 CREATE INDEX sessions_by_end ON sessions (ends_at) WHERE ends_at IS NOT NULL;
 -- For what a deleted tenant leaves.

@@ -1,0 +1,149 @@
+//! What becomes of the card of a session when its token intent is converted.
+
+use std::sync::Arc;
+
+use scrip_seal::{Mac, Place, TenantKeys};
+
+use crate::{
+    container::Containers,
+    id::{TenantId, TokenId, TokenIntentId},
+    policy::{Policy, Signed},
+    store::{InsertToken, Outcome, TokenWrite, UpdateToken},
+};
+
+/// The card of a session, as its row names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionCard {
+    Token(TokenId),
+    Intent {
+        id: TokenIntentId,
+        /// Written by the conversion of the intent.
+        converted: Option<Signed<ConvertedIntent>>,
+    },
+}
+
+/// The token that an intent became. It has a code of its own, because the conversion writes it
+/// without opening the session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConvertedIntent {
+    pub tenant: TenantId,
+    pub intent: TokenIntentId,
+    pub token: TokenId,
+    /// Of the token, when it was converted.
+    pub containers: Containers,
+}
+
+impl Policy for ConvertedIntent {
+    fn place(&self) -> Place {
+        Place::new("session.converted-intent")
+            .bytes(self.tenant.0.as_bytes())
+            .bytes(self.intent.0.as_bytes())
+            .text(self.token.as_str())
+            .text(&self.containers.text())
+    }
+}
+
+impl SessionCard {
+    /// The token that the row names, at first or by a conversion.
+    #[must_use]
+    pub fn token(&self) -> Option<&TokenId> {
+        match self {
+            Self::Token(id) => Some(id),
+            Self::Intent { converted, .. } => converted.as_ref().map(|it| &it.record.token),
+        }
+    }
+
+    #[must_use]
+    pub fn intent(&self) -> Option<TokenIntentId> {
+        match self {
+            Self::Token(_) => None,
+            Self::Intent { id, .. } => Some(*id),
+        }
+    }
+
+    #[must_use]
+    pub fn converted(&self) -> Option<&Signed<ConvertedIntent>> {
+        match self {
+            Self::Token(_) => None,
+            Self::Intent { converted, .. } => converted.as_ref(),
+        }
+    }
+
+    /// As the columns of a row have it. Nothing when they are not as we write them.
+    #[must_use]
+    pub fn from_row(
+        tenant: TenantId,
+        token: Option<&str>,
+        intent: Option<TokenIntentId>,
+        containers: Option<&str>,
+        mac: Option<Mac>,
+    ) -> Option<Self> {
+        let token = match token {
+            Some(text) => Some(TokenId::parse(text).ok()?),
+            None => None,
+        };
+        match (token, intent, containers, mac) {
+            (Some(token), None, None, None) => Some(Self::Token(token)),
+            (None, Some(id), None, None) => Some(Self::Intent { id, converted: None }),
+            (Some(token), Some(id), Some(containers), Some(mac)) => {
+                let containers = Containers::parse(containers.split(',')).ok()?;
+                let record = ConvertedIntent { tenant, intent: id, token, containers };
+                Some(Self::Intent { id, converted: Some(Signed { record, mac }) })
+            }
+            (_, _, _, _) => None,
+        }
+    }
+
+    /// Binds the session to its card. The conversion comes later and has a code of its own.
+    pub(crate) fn bind(&self, place: Place) -> Place {
+        let (token, intent) = match self {
+            Self::Token(id) => (Some(id.as_str().as_bytes()), None),
+            Self::Intent { id, .. } => (None, Some(id.0)),
+        };
+        let intent = intent.as_ref().map(|it| it.as_bytes().as_slice());
+        place.optional_bytes(token).optional_bytes(intent)
+    }
+}
+
+impl TokenWrite {
+    /// For the sessions of the intent that this write converts. An engine asks before the write and
+    /// signs with its outcome.
+    #[must_use]
+    pub fn conversion(&self) -> Option<Conversion> {
+        let (permit, intent, record) = match self {
+            Self::Insert(InsertToken { permit, intent, token, .. }) => {
+                (permit, intent, &token.record)
+            }
+            Self::Update(UpdateToken { permit, intent, token, .. }) => (permit, intent, token),
+        };
+        let (tenant, keys) = (permit.tenant().id, Arc::clone(&permit.tenant().keys));
+        let (token, containers) = (record.id.clone(), record.containers.clone());
+        Some(Conversion {
+            keys,
+            record: ConvertedIntent { tenant, intent: (*intent)?, token, containers },
+        })
+    }
+}
+
+/// A conversion that is being written.
+#[derive(Debug)]
+pub struct Conversion {
+    keys: Arc<TenantKeys>,
+    record: ConvertedIntent,
+}
+
+impl Conversion {
+    /// For the sessions of the intent, once the outcome of the write is known.
+    #[must_use]
+    pub fn signed(self, outcome: &Outcome) -> Signed<ConvertedIntent> {
+        let record = match outcome {
+            Outcome::New | Outcome::Updated => self.record,
+            Outcome::Existing(found) => ConvertedIntent {
+                token: found.record.id.clone(),
+                containers: found.record.containers.clone(),
+                ..self.record
+            },
+        };
+        Signed::new(&self.keys, record)
+    }
+}
