@@ -55,8 +55,8 @@ pub async fn authenticate_session(
         let OpenedSession { held, card, permit } = opened;
         let prepared = prepare(vault, caller, (&held, card), &new)?;
         let Prepared { mut next, effects, rail, message } = prepared;
-        let used = Some(next.body.card()?);
-        let writing = Writing { used, ..writing(vault, caller, "asked", None) };
+        let (used, _) = next.card(caller.tenant())?;
+        let writing = Writing { used: Some(used), ..writing(vault, caller, "asked", None) };
         if next.write(vault, &effects, writing).await? == Changed::Stale {
             continue;
         }

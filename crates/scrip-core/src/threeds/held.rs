@@ -136,7 +136,7 @@ impl Held {
 
     /// The card as it is now, and the containers that it has or last had: those of the token, once
     /// the intent was converted.
-    fn card(&self, tenant: &Tenant) -> Result<(CardReference, Containers), Error> {
+    pub(crate) fn card(&self, tenant: &Tenant) -> Result<(CardReference, Containers), Error> {
         let Some(converted) = self.record.card.converted() else {
             return Ok((self.body.card()?, self.body.containers()?));
         };

@@ -88,6 +88,10 @@ fn session_of_an_intent_goes_on_with_the_token_it_became() {
     let outcome = SHARED.authenticate(&ACME.private, &session, &payment("Frictionless")).is(200);
     assert_eq!(outcome["authentication_status"], "successful");
     read(&session).is(200);
+    // The use of the number is recorded with the token, which is where it was read.
+    let records = SHARED.fetch(&ACME.management, &format!("/logs?entity_id={token}")).is(200);
+    let uses = |it: &Value| it["operation"] == "use_token" && it["outcome"] == "used";
+    assert!(records["data"].as_array().unwrap().iter().any(uses), "{records}");
     swap(&ACME.private, &token).is(200);
     read(&session).refused(409, CHANGED);
 }
@@ -101,7 +105,9 @@ fn session_of_an_intent_moves_to_the_containers_of_the_token() {
         text(&SHARED.post(&ACME.management, "/applications", &body).is(201), "key")
     };
     let (before, after) = (rule("/pci/high/"), rule("/merchant-a/"));
-    let intent = SHARED.card_intent(&ACME);
+    let mut body = card(&new_number());
+    body["containers"] = json!(["/pci/high/"]);
+    let intent = text(&SHARED.post(&ACME.private, "/token-intents", &body).is(201), "id");
     let path = format!("{SESSIONS}/{}", SHARED.browser_session_of(&ACME, &intent));
     SHARED.fetch(&before, &path).is(200);
     SHARED.fetch(&after, &path).refused(403, "3ds:session:read");

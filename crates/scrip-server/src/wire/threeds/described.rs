@@ -183,11 +183,11 @@ pub(crate) fn create() -> Description {
 }
 
 pub(crate) fn get() -> Description {
-    operation(Tag::Threeds, "Get a 3-D Secure session").path(id()).answer(
-        200,
-        "The session.",
-        named("ThreedsSession"),
-    )
+    operation(Tag::Threeds, "Get a 3-D Secure session")
+        .about("409 when it was authenticated and the number of the card was changed after that.")
+        .path(id())
+        .answer(200, "The session.", named("ThreedsSession"))
+        .problem(409)
 }
 
 pub(crate) fn update() -> Description {
