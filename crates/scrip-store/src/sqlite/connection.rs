@@ -24,8 +24,8 @@ impl Kind {
     /// same versions: a backup has both, and says one.
     fn migrations(self) -> &'static [&'static str] {
         match self {
-            Self::Vault => &[include_str!("migrations/0003.sql")],
-            Self::Access => &[include_str!("migrations/access-0003.sql")],
+            Self::Vault => &[include_str!("migrations/0004.sql")],
+            Self::Access => &[include_str!("migrations/access-0004.sql")],
         }
     }
 
@@ -48,8 +48,8 @@ impl Kind {
 }
 
 /// The version before the first migration. Files of it, and of those before, were never released:
-/// their policy has no macs, or their tokens are bound to less than now.
-const BEFORE_FIRST: usize = 2;
+/// their policy has no macs, or their rows lack columns of this schema.
+const BEFORE_FIRST: usize = 3;
 
 /// `synchronous = FULL` makes a commit durable. The log is checkpointed by a thread of its own and
 /// not shortened: overwriting it is many times cheaper than appending to it. Only what it grew
