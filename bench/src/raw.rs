@@ -22,7 +22,7 @@ use crate::{
     figures::Figures,
 };
 
-const SCHEMA: &str = include_str!("../../crates/scrip-store/src/sqlite/migrations/0003.sql");
+const SCHEMA: &str = include_str!("../../crates/scrip-store/src/sqlite/migrations/0004.sql");
 
 /// Those of the engine's writer.
 const SETTINGS: &str = "
@@ -123,8 +123,9 @@ impl Raw {
         let (id, trace) = (self.chance.uuid().to_string(), self.chance.uuid().to_string());
         self.at_ms = self.at_ms.saturating_add(1);
         let insert_token = "INSERT INTO tokens (tenant, id, type, fingerprint, containers, \
-            created_by, created_at, revision, indexes, body) \
-            VALUES (?, ?, 'card', ?, '/pci/high/', ?, ?, 0, x'', ?)";
+            created_by, created_at, revision, indexes, body, expressions, duplicate_key) \
+            VALUES (?1, ?2, 'card', ?3, '/pci/high/', ?4, ?5, 0, x'', ?6, zeroblob(33), \
+                substr(?3, 1, 16))";
         let fingerprint = self.chance.bytes::<32>();
         let seq = self.connection.prepare_cached(insert_token)?.insert(params![
             self.tenant,
