@@ -7,8 +7,9 @@ use crate::{backup::Scene, house::eventually};
 /// Each expired token that is removed makes room for the next one.
 const ENDLESS: &str = "CREATE TRIGGER endless AFTER DELETE ON tokens BEGIN
     INSERT INTO tokens VALUES (OLD.seq, OLD.tenant, OLD.id, OLD.type, OLD.fingerprint,
-        OLD.containers, OLD.created_by, OLD.created_at, OLD.modified_by, OLD.modified_at,
-        OLD.expires_at, OLD.revision, OLD.indexes, OLD.body);
+        OLD.expressions, OLD.containers, OLD.created_by, OLD.created_at, OLD.modified_by, OLD.modified_at,
+        OLD.expires_at, OLD.revision, OLD.indexes, OLD.body,
+        OLD.duplicate_key, OLD.duplicate_read_key);
     END;
     UPDATE tokens SET expires_at = 1";
 

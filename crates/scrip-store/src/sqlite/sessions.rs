@@ -69,20 +69,11 @@ fn insert_with(transaction: &mut Transaction<'_>, write: &SessionWrite) -> Resul
     }
 }
 
-macro_rules! find_session {
-    ($name:literal, $of:literal) => {
-        concat!(
-            "-- ",
-            $name,
-            "\nSELECT tenant, id, created_by, created_at, ends_at, revision, token, intent,
-                converted_containers, converted_mac, body FROM sessions
-             WHERE id = ?1 AND (ends_at IS NULL OR ends_at > ?2)",
-            $of
-        )
-    };
-}
-
-const FIND_SESSION: &str = find_session!("find_session", " AND tenant = ?3");
+const FIND_SESSION: &str = "
+-- find_session
+SELECT tenant, id, created_by, created_at, ends_at, revision, token, intent,
+    converted_containers, converted_mac, body FROM sessions
+WHERE id = ?1 AND (ends_at IS NULL OR ends_at > ?2) AND tenant = ?3";
 
 pub(super) fn find_session(
     connection: &Connection,
@@ -94,7 +85,11 @@ pub(super) fn find_session(
     find(connection, FIND_SESSION, parameters)
 }
 
-const FIND_NOTIFIED_SESSION: &str = find_session!("find_notified_session", "");
+const FIND_NOTIFIED_SESSION: &str = "
+-- find_notified_session
+SELECT tenant, id, created_by, created_at, ends_at, revision, token, intent,
+    converted_containers, converted_mac, body FROM sessions
+WHERE id = ?1 AND (ends_at IS NULL OR ends_at > ?2)";
 
 pub(super) fn find_notified_session(
     connection: &Connection,

@@ -119,6 +119,9 @@ mod tests {
             Value::Number(0),
             Value::Bytes(Vec::new()),
             Value::Bytes(b"sealed".to_vec()),
+            Value::Bytes(vec![0; 33]),
+            Value::Nothing,
+            Value::Nothing,
         ]
     }
 

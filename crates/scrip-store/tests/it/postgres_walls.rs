@@ -294,7 +294,10 @@ async fn no_two_tenants_have_one_session() {
     let desk = Desk::open(Engine::Postgres).await;
     let superuser = connect(&desk.world.database().superuser_url()).await;
     let insert = |tenant| {
-        format!("INSERT INTO sessions VALUES ('{tenant}', '{OURS}', '{OURS}', 1, NULL, 0, '')")
+        format!(
+            "INSERT INTO sessions (tenant, id, created_by, created_at, revision, body)
+             VALUES ('{tenant}', '{OURS}', '{OURS}', 1, 0, '')"
+        )
     };
     superuser.batch_execute(&insert(OURS)).await.unwrap();
     let taken = superuser.batch_execute(&insert(THEIRS)).await.unwrap_err();

@@ -16,7 +16,7 @@ use rusqlite::Connection;
 use scrip_core::{
     application::Name,
     audit::{AuditRecord, Operation},
-    caller::Mandate,
+    caller::{Caller, Mandate},
     operations::{
         create_tenant::create_tenant, delete_tenant::delete_tenant, get_token::get_token,
         update_tenant::update_tenant,
@@ -328,6 +328,9 @@ async fn nor_while_others_write() {
         let (vault, caller, until) = (world.vault.clone(), neighbour.clone(), Arc::clone(&ended));
         tokio::spawn(async move {
             while !until.load(Ordering::Relaxed) {
+                // Each request has an evaluation budget of its own.
+                let (principal, origin) = (Arc::clone(caller.principal()), caller.origin().clone());
+                let caller = Caller::new(principal, origin);
                 create(&vault, &caller, card(VISA)).await.unwrap();
             }
         })

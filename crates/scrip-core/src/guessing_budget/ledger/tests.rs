@@ -1,3 +1,5 @@
+//! The counts of one node: windows, limits, writing behind, and a random history against a model.
+
 use std::{
     pin::pin,
     task::{Context, Poll, Waker},
