@@ -199,8 +199,8 @@ pub(super) fn convert_card(
 
 const NAMES_TOKEN: &str = "
 -- is_named_by_session
-SELECT EXISTS (SELECT 1 FROM sessions
-    WHERE tenant = ?1 AND token = ?2 AND (ends_at IS NULL OR ends_at > ?3))";
+SELECT 1 FROM sessions
+WHERE tenant = ?1 AND token = ?2 AND (ends_at IS NULL OR ends_at > ?3) LIMIT 1";
 
 impl SessionCardStore for SqliteStore {
     fn is_named_by_session<'a>(
@@ -214,7 +214,7 @@ impl SessionCardStore for SqliteStore {
             self.readers.read(|it| {
                 let mut statement = it.prepare_cached(NAMES_TOKEN).map_err(fault)?;
                 let parameters = (tenant.0.as_bytes(), token.as_str(), now.unix_ms);
-                statement.query_row(parameters, |row| row.get(0)).map_err(fault)
+                statement.exists(parameters).map_err(fault)
             })
         })
     }
