@@ -30,7 +30,7 @@ pub(crate) fn check(file: &Path, deeds: &[Deed], tally: &mut Tally) {
     let miscounted = "SELECT EXISTS (
         SELECT tenant, type, count FROM usage_types WHERE count > 0
         EXCEPT SELECT tenant, type, count(*) FROM tokens GROUP BY tenant, type
-    ) OR (SELECT sum(count) FROM usage_types) <> (SELECT count(*) FROM tokens)";
+    ) OR (SELECT coalesce(sum(count), 0) FROM usage_types) <> (SELECT count(*) FROM tokens)";
     if database.query_row(miscounted, [], |row| row.get(0)).expect("it counts") {
         tally.note(Finding::Miscounted);
     }
