@@ -50,8 +50,10 @@ const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(1);
 const FLUSH_LEAST: Duration = Duration::from_millis(250);
 /// From the answer of a directory server until it is written down.
 const WRITING_MOST: Duration = Duration::from_secs(5);
-/// Connections that the kernel keeps while all places are taken.
-const BACKLOG: i32 = 1024;
+/// Connections that the kernel queues until they are accepted. Past it the kernel drops the first
+/// packet of a client, which then waits a second before it tries again. Linux takes the smaller of
+/// this and `net.core.somaxconn`, which is 4096 unless an administrator changed it.
+const BACKLOG: i32 = 4096;
 
 /// How to say that the server listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

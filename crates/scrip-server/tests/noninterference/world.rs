@@ -23,7 +23,7 @@ use scrip_core::{
         update_tenant::set_tenant_quotas,
     },
     permission::{ApplicationKind, Permission, Permissions, Transform},
-    quota::Quotas,
+    quota::{Limit, Quotas},
     store::Store,
     tenant::{DeduplicationBehavior, Settings, Tenant, TenantKind},
     time::{Clock, Timestamp},
@@ -145,33 +145,49 @@ impl VaultHarness {
 pub(crate) struct TenantPlan {
     kind: TenantKind,
     settings: Settings,
+    /// Instead of the guessing and search budgets of its kind, so that short sequences spend them.
+    budgets: Option<Limit>,
 }
 
-/// Test tenants have no guessing and search budgets; the production tenant has them.
+/// Test tenants have no guessing and search budgets; production tenants have them. The later half
+/// of the plans updates the duplicate that a create finds.
 pub(crate) fn tenant_plans() -> Vec<TenantPlan> {
     let deduplicating = |token_deduplication_behavior| Settings {
         deduplicate_tokens: true,
         token_deduplication_behavior,
         ..Settings::default()
     };
-    let plan = |kind, settings| TenantPlan { kind, settings };
+    let plan = |kind, settings, budgets| TenantPlan { kind, settings, budgets };
     let updating = deduplicating(DeduplicationBehavior::UpdateExisting);
     let reading = deduplicating(DeduplicationBehavior::ReadExisting);
+    let small = |count| Some(Limit::Count(count));
     vec![
-        plan(TenantKind::Test, Settings::default()),
-        plan(TenantKind::Test, reading),
-        plan(TenantKind::Test, updating.clone()),
-        plan(TenantKind::Production, updating),
+        plan(TenantKind::Test, Settings::default(), None),
+        plan(TenantKind::Test, reading.clone(), None),
+        plan(TenantKind::Production, reading, small(2)),
+        plan(TenantKind::Test, updating.clone(), None),
+        plan(TenantKind::Production, updating.clone(), None),
+        plan(TenantKind::Production, updating, small(1)),
     ]
 }
 
 async fn tenant(app: &App, root: &Arc<RootKey>, plan: &TenantPlan) -> TenantHandle {
-    let TenantPlan { kind, settings } = plan.clone();
+    let TenantPlan { kind, settings, budgets } = plan.clone();
     let name = Name::parse("test").unwrap();
     let id = create_tenant(&app.vault, &**root, name, kind, settings).await.unwrap();
     app.reload().await.unwrap();
     let found = || Arc::clone(app.directory.load().as_ref().unwrap().tenant(id).unwrap());
-    let edit = |quotas| Quotas { threeds_access: true, ..quotas };
+    let edit = move |quotas| {
+        let quotas = Quotas { threeds_access: true, ..quotas };
+        let Some(limit) = budgets else { return quotas };
+        Quotas {
+            number_guesses_day: limit,
+            number_guesses_quarter: limit,
+            number_guesses_application: limit,
+            search_misses: limit,
+            ..quotas
+        }
+    };
     let mandate = Mandate::of_operator(found());
     set_tenant_quotas(&app.vault, mandate, Box::new(edit)).await.unwrap();
     app.reload().await.unwrap();
