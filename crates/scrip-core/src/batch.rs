@@ -254,6 +254,9 @@ fn update_step(
     let (Some(may), Some(patch)) = (may, &draft.patch) else {
         return Ok(Step::Insert(Deduplicate::Yes));
     };
+    if found.record.expressions.browser_chose_id {
+        return Ok(Step::Insert(Deduplicate::Yes));
+    }
     // What the caller would change is not its to change, or cannot be: it is read, and nobody is told
     // what it is that differs.
     let intent_ends = draft.intent.as_ref().map(|it| it.expires_at);

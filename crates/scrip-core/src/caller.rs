@@ -260,6 +260,12 @@ impl Caller {
         Ok(Permit { caller, permission, containers, id, transform, as_reader })
     }
 
+    /// Public applications and access sessions run in browsers that strangers control.
+    #[must_use]
+    pub fn is_browser(&self) -> bool {
+        self.session().is_some() || self.principal().kind() == ApplicationKind::Public
+    }
+
     /// In each container the first rule that covers it and grants the permission decides; over
     /// several containers, the weakest decision does. Nothing when one has no such rule.
     #[must_use]

@@ -27,7 +27,7 @@ mod trust;
 use crate::{access::Subject, caller::Caller, permission::Transform};
 
 pub(crate) use self::{
-    conversion::{check_conversion, is_last4_index},
+    conversion::{check_conversion, is_harmless_fingerprint, is_last4_index},
     lifetime::{LifeChange, check_life, check_public_move},
     moves::check_gain,
     partial_patch::{Named, PartialPatch, named_inputs},

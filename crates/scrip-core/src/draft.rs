@@ -94,6 +94,7 @@ impl Draft {
         let failures = if knows_data { Failures::Report } else { Failures::Hide };
         let evaluation = Evaluation { caller, token_type, body: &body, vault, failures };
         let Evaluated { fingerprint, indexes, texts, .. } = evaluation.evaluate()?;
+        let chooses_id = new.id.is_some();
         let (id, naming) = match new.id.take() {
             None => (TokenId::random(vault.chance), Naming::Fixed),
             // A caller that may not know the number is not told whether an id holds it.
@@ -114,7 +115,7 @@ impl Draft {
             indexes,
             body: Sealed::from_stored(Vec::new()),
         };
-        let trust = ExpressionTrust::of_create(caller, &record);
+        let trust = ExpressionTrust::of_create(caller, &record, chooses_id);
         record.expressions = trust.marks(caller, token_type, &body, vault.disclosure);
         let token = StoredToken { record, cvc: None };
         let deduplicate = deduplicate(caller, new.deduplicate, fingerprint.is_some());

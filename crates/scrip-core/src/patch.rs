@@ -84,7 +84,10 @@ impl Patching<'_> {
                 kept_cvc = code.map(seal).transpose()?;
             }
             // The id stays, so a number that it happens to hold cannot become this card's.
-            if names_secret(&before.id, token_type, &body) {
+            // A patch that leaves the number alone must not ask about it.
+            if names_own_secret(token_type, &data_before, data)
+                && names_secret(&before.id, token_type, &body)
+            {
                 let rule = "must not be a number that the id contains";
                 return Err(FieldError::new("data", rule).into());
             }
@@ -93,7 +96,11 @@ impl Patching<'_> {
         } else {
             patch_attributes(token_type, &mut body, patch)?;
         }
-        if has_reveal_right(caller, &before) && patches_expressions(patch) {
+        let patched = PatchedExpressions::of(patch);
+        if has_reveal_right(caller, &before)
+            && patches_expressions(patch)
+            && patched.leaves_none(caller.work(), token_type, &body)
+        {
             body.expressions_by = Some(caller.application());
         }
         let evaluation = Evaluation { caller, token_type, body: &body, vault, failures };
@@ -111,7 +118,6 @@ impl Patching<'_> {
             indexes: evaluated.indexes,
             ..before.clone()
         };
-        let patched = PatchedExpressions::of(patch);
         let trust = ExpressionTrust::after_patch(caller, (&before, &record), &body, patched);
         record.expressions = trust.marks(caller, token_type, &body, vault.disclosure);
         record.body = body.seal(tenant, &record)?;
@@ -170,13 +176,14 @@ impl Patching<'_> {
         let Some(data) = &patch.data else { return self.failures(before) };
         let (token_type, rules) = (before.token_type, self.vault.disclosure);
         let (from, to) = (data_before.expose(), data.expose());
-        let secret: Vec<&str> = token_type.secret_property().into_iter().collect();
-        let secret = named_inputs(token_type, &[secret], from, to);
         // A create that found this token has the same expressions, or they are trusted.
         let asked = matches!(self.cause, PatchCause::Request);
-        if asked && secret != Named::Nothing && rules.applies(Rule::InheritedExpressions) {
+        if asked
+            && names_own_secret(token_type, data_before, data)
+            && rules.applies(Rule::InheritedExpressions)
+        {
             let patched = PatchedExpressions::of(patch);
-            drop_inherited_expressions(self.caller.application(), before, body, patched);
+            drop_inherited_expressions(self.caller, before, body, patched);
         }
         if has_reveal_right(self.caller, before) {
             body.withheld = Withheld::default();
@@ -189,6 +196,12 @@ impl Patching<'_> {
             Named::Nothing | Named::Some => Failures::Hide,
         }
     }
+}
+
+/// Whether a patch names the secret of the type, whatever value it gives.
+fn names_own_secret(token_type: TokenType, before: &Plain, patch: &Plain) -> bool {
+    let secret: Vec<&str> = token_type.secret_property().into_iter().collect();
+    named_inputs(token_type, &[secret], before.expose(), patch.expose()) != Named::Nothing
 }
 
 fn patches_expressions(patch: &TokenPatch) -> bool {

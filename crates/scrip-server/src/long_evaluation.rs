@@ -6,6 +6,7 @@
 use std::{
     sync::{Condvar, LazyLock, Mutex, PoisonError},
     thread::available_parallelism,
+    time::Duration,
 };
 
 use tokio::{
@@ -13,15 +14,17 @@ use tokio::{
     task::block_in_place,
 };
 
-/// Evaluations that wait for a slot. Each holds a thread, and the last one waits a few seconds.
+/// Evaluations that wait for a slot. Each holds a thread and the memory of its request, so none
+/// waits long.
 const WAITING_MAX: usize = 32;
+const WAIT_MAX: Duration = Duration::from_secs(2);
 
 static SLOTS: LazyLock<Slots> = LazyLock::new(|| {
     let cores = available_parallelism().map_or(1, usize::from);
-    Slots::new((cores / 2).max(1), WAITING_MAX)
+    Slots::new((cores / 2).max(1), WAITING_MAX, WAIT_MAX)
 });
 
-/// Runs an evaluation in a slot; `false` if too many wait for one.
+/// Runs an evaluation in a slot; `false` if too many wait for one, or this one waited too long.
 pub(crate) fn run(evaluate: &mut dyn FnMut()) -> bool {
     let on_worker = Handle::try_current()
         .is_ok_and(|it| matches!(it.runtime_flavor(), RuntimeFlavor::MultiThread));
@@ -36,6 +39,7 @@ pub(crate) fn run(evaluate: &mut dyn FnMut()) -> bool {
 struct Slots {
     running_max: usize,
     waiting_max: usize,
+    wait_max: Duration,
     state: Mutex<State>,
     freed: Condvar,
 }
@@ -58,8 +62,9 @@ impl Drop for Slot<'_> {
 }
 
 impl Slots {
-    fn new(running_max: usize, waiting_max: usize) -> Self {
-        Self { running_max, waiting_max, state: Mutex::default(), freed: Condvar::new() }
+    fn new(running_max: usize, waiting_max: usize, wait_max: Duration) -> Self {
+        let (state, freed) = (Mutex::default(), Condvar::new());
+        Self { running_max, waiting_max, wait_max, state, freed }
     }
 
     fn run(&self, evaluate: &mut dyn FnMut()) -> bool {
@@ -70,20 +75,25 @@ impl Slots {
         state.waiting = state.waiting.saturating_add(1);
         drop(state);
         block_in_place(|| {
-            let _slot = self.wait();
-            evaluate();
-        });
-        true
+            let slot = self.wait();
+            if slot.is_some() {
+                evaluate();
+            }
+            slot.is_some()
+        })
     }
 
-    fn wait(&self) -> Slot<'_> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        while state.running >= self.running_max {
-            state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
+    fn wait(&self) -> Option<Slot<'_>> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |it: &mut State| it.running >= self.running_max;
+        let waited = self.freed.wait_timeout_while(state, self.wait_max, is_full);
+        let (mut state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.waiting = state.waiting.saturating_sub(1);
+        if timeout.timed_out() {
+            return None;
         }
         state.running = state.running.saturating_add(1);
-        state.waiting = state.waiting.saturating_sub(1);
-        Slot(self)
+        Some(Slot(self))
     }
 }
 
@@ -121,8 +131,31 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn evaluation_that_waits_too_long_for_a_slot_is_rejected_and_leaves_the_queue() {
+        let slots = Arc::new(Slots::new(1, 2, Duration::from_millis(20)));
+        let (end, ended) = mpsc::channel::<()>();
+        let (begin, begun) = tokio::sync::oneshot::channel::<()>();
+        let running = Arc::clone(&slots);
+        let first = tokio::spawn(async move {
+            let mut begin = Some(begin);
+            running.run(&mut || {
+                begin.take().unwrap().send(()).unwrap();
+                ended.recv_timeout(DEADLINE).unwrap();
+            })
+        });
+        begun.await.unwrap();
+        let waiting = Arc::clone(&slots);
+        let second = tokio::spawn(async move { waiting.run(&mut || panic!("there is no slot")) });
+        assert!(!second.await.unwrap());
+        assert_eq!(slots.state.lock().unwrap().waiting, 0);
+        end.send(()).unwrap();
+        assert!(first.await.unwrap());
+        assert!(tokio::spawn(async move { slots.run(&mut || ()) }).await.unwrap());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn evaluations_past_the_slots_wait_and_past_the_queue_are_rejected() {
-        let slots = Arc::new(Slots::new(1, 2));
+        let slots = Arc::new(Slots::new(1, 2, DEADLINE));
         let (most, now) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (end, ended) = mpsc::channel::<()>();
         let ended = Arc::new(Mutex::new(ended));

@@ -12,6 +12,8 @@ use crate::{
     conversion::Source,
     disclosure::{DisclosureRules, LifeChange, Rule, check_gain, check_life, has_reveal_right},
     error::{Error, FieldError, Refusal},
+    id::TokenId,
+    permission::Permission,
     token::NewToken,
     token_type::TokenType,
 };
@@ -27,12 +29,19 @@ pub(crate) fn check_conversion(
     rules: DisclosureRules,
 ) -> Result<(), Error> {
     let Some(intent) = &source.intent else { return Ok(()) };
+    check_source(caller, source.token_type, &intent.containers)?;
     if rules.applies(Rule::StrongerRight) {
-        let (from, to) = (Subject::from(&intent.containers), Subject::from(containers));
-        check_gain(caller, source.token_type, from, to)?;
+        // Rules of an access session may be about ids, and the caller chooses this one.
+        let id = new.id.as_deref().and_then(|it| TokenId::parse(it).ok());
+        let to = Subject { containers, id: id.as_ref() };
+        check_gain(caller, source.token_type, (&intent.containers).into(), to)?;
     }
     let life = LifeChange::Conversion { intent_ends: intent.expires_at, after: new.expires_at };
     check_life(caller, life)?;
+    // For the same reason nothing computes an id of an access session's token from hidden data.
+    if caller.session().is_some() && new.id.as_deref().is_some_and(is_expression) {
+        return Err(Error::Forbidden(Refusal::BlindExpression("id")));
+    }
     if has_reveal_right(caller, containers) || !rules.applies(Rule::ConversionExpressions) {
         return Ok(());
     }
@@ -40,7 +49,7 @@ pub(crate) fn check_conversion(
     let refuse = |attribute| Err(Error::Forbidden(Refusal::BlindExpression(attribute)));
     let is_harmless = |it: &str| {
         it == token_type.default_fingerprint_expression()
-            || compile(caller.work(), it).is_ok_and(|it| is_harmless(token_type, &it))
+            || compile(caller.work(), it).is_ok_and(|it| is_harmless_fingerprint(token_type, &it))
     };
     if new.fingerprint_expression.as_deref().is_some_and(|it| !is_harmless(it)) {
         return refuse("fingerprint_expression");
@@ -61,9 +70,21 @@ pub(crate) fn check_conversion(
     check_id(new.id.as_deref(), source)
 }
 
+/// An intent in containers that its creator chose is for callers that have a right there. One in the type's default container belongs to the tenant: knowing its id is enough.
+fn check_source(caller: &Caller, token_type: TokenType, at: &Containers) -> Result<(), Error> {
+    use Permission::{TokenCreate, TokenIntentCreate, TokenIntentDelete, TokenIntentRead};
+    let default = Containers::from(token_type.default_container());
+    let rights = [TokenCreate, TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
+    let may = || rights.into_iter().any(|it| caller.transform(it, at).is_some());
+    if at.set_text() == default.set_text() || may() {
+        return Ok(());
+    }
+    Err(Error::Forbidden(Refusal::NoRule(TokenCreate)))
+}
+
 /// The type's own; or for a card the number once, next to literal text, expiry and metadata. The
 /// number must be in it: without, every card that a caller converts would be the same one.
-fn is_harmless(token_type: TokenType, expression: &Expression) -> bool {
+pub(crate) fn is_harmless_fingerprint(token_type: TokenType, expression: &Expression) -> bool {
     if expression.canonical_text() == token_type.default_fingerprint().canonical_text() {
         return true;
     }
@@ -132,7 +153,8 @@ mod tests {
             ("{{ data.number }}{{ metadata.a.b }}", false),
             ("{% if data.number %}{{ data.number }}{% endif %}", false),
         ];
-        let harmless = |of, source| is_harmless(of, &Expression::parse(source).unwrap());
+        let harmless =
+            |of, source| is_harmless_fingerprint(of, &Expression::parse(source).unwrap());
         for (source, expected) in rows {
             assert_eq!(harmless(TokenType::Card, source), expected, "{source}");
         }

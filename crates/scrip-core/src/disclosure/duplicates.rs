@@ -9,7 +9,10 @@
 
 use scrip_seal::Checksum;
 
-use crate::store::{Deduplicate, TokenRecord};
+use crate::{
+    store::{Deduplicate, TokenRecord},
+    token_type::TokenType,
+};
 
 /// A digest of type, fingerprint, container set and what must be the same of the expressions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,8 +80,21 @@ impl DuplicateLookup {
     }
 }
 
+/// Data of type `token` has any form, so a planted text with the type's own expressions could be
+/// equal to what another expression gives for other data. There the fingerprint expression must be
+/// the same in any case.
 fn trusted(record: &TokenRecord) -> DuplicateKey {
-    digest(record, b"trusted", &[])
+    match record.token_type {
+        TokenType::Token => digest(record, b"trusted", &record.expressions.fingerprint.0),
+        TokenType::Card
+        | TokenType::CardNumber
+        | TokenType::NetworkToken
+        | TokenType::Bank
+        | TokenType::UsBankAccountNumber
+        | TokenType::UsBankRoutingNumber
+        | TokenType::SocialSecurityNumber
+        | TokenType::EmployerIdNumber => digest(record, b"trusted", &[]),
+    }
 }
 
 fn same_expressions(record: &TokenRecord) -> DuplicateKey {

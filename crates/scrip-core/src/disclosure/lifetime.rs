@@ -5,7 +5,6 @@ use crate::{
     caller::Caller,
     container::Containers,
     error::{Error, Refusal},
-    permission::ApplicationKind,
     time::Timestamp,
 };
 
@@ -29,7 +28,7 @@ pub(crate) enum LifeChange {
 /// # Errors
 /// A public application or access session would shorten a life.
 pub(crate) fn check_life(caller: &Caller, change: LifeChange) -> Result<Option<Timestamp>, Error> {
-    let public = is_public(caller);
+    let public = caller.is_browser();
     match change {
         LifeChange::Patch { before, after } if public && is_shorter(after, before) => refuse(),
         LifeChange::Conversion { intent_ends, after }
@@ -38,12 +37,12 @@ pub(crate) fn check_life(caller: &Caller, change: LifeChange) -> Result<Option<T
             refuse()
         }
         LifeChange::Patch { after, .. } | LifeChange::Conversion { after, .. } => Ok(after),
-        LifeChange::Deduplication { before, asked, intent_ends } if public => {
-            let Some(before) = before else { return Ok(None) };
-            let longest = asked.into_iter().chain(intent_ends).fold(before, Timestamp::max);
-            Ok(Some(longest))
+        // A create without an end asks for a token that lives for ever.
+        LifeChange::Deduplication { asked: None, .. } => Ok(None),
+        LifeChange::Deduplication { before, asked: Some(asked), intent_ends } if public => {
+            Ok(before.map(|it| it.max(asked).max(intent_ends.unwrap_or(asked))))
         }
-        LifeChange::Deduplication { before, asked, .. } => Ok(asked.or(before)),
+        LifeChange::Deduplication { asked, .. } => Ok(asked),
     }
 }
 
@@ -54,14 +53,10 @@ pub(crate) fn check_public_move(
     before: &Containers,
     after: &Containers,
 ) -> Result<(), Error> {
-    if is_public(caller) && before.set_text() != after.set_text() {
+    if caller.is_browser() && before.set_text() != after.set_text() {
         return Err(Error::Forbidden(Refusal::NeedsPrivateKey("containers")));
     }
     Ok(())
-}
-
-fn is_public(caller: &Caller) -> bool {
-    caller.session().is_some() || caller.principal().kind() == ApplicationKind::Public
 }
 
 fn is_shorter(after: Option<Timestamp>, before: Option<Timestamp>) -> bool {

@@ -8,16 +8,26 @@ use crate::{
     token_type::TokenType,
 };
 
+const USES: [Permission; 4] = [
+    Permission::TokenUse,
+    Permission::SessionCreate,
+    Permission::SessionAuthenticate,
+    Permission::SessionRead,
+];
+
 /// # Errors
-/// The caller would see more of the token in its new containers, or could use it there.
+/// The caller would see more of the token in its new containers, or could use it there: to send its
+/// data elsewhere, or for 3-D Secure.
 pub(crate) fn check_gain(
     caller: &Caller,
     token_type: TokenType,
     from: Subject<'_>,
     to: Subject<'_>,
 ) -> Result<(), Error> {
-    let uses = |at| caller.transform(Permission::TokenUse, at);
-    if shown(caller, token_type, to) > shown(caller, token_type, from) || uses(to) > uses(from) {
+    let is_gained = |it| caller.transform(it, to) > caller.transform(it, from);
+    if shown(caller, token_type, to) > shown(caller, token_type, from)
+        || USES.into_iter().any(is_gained)
+    {
         return Err(Error::Forbidden(Refusal::StrongerTransform));
     }
     Ok(())

@@ -8,9 +8,10 @@ use crate::{
     body::Body,
     caller::Caller,
     compiled::compile,
-    disclosure::{DisclosureRules, Rule, has_reveal_right, is_last4_index},
+    disclosure::{
+        DisclosureRules, Rule, has_reveal_right, is_harmless_fingerprint, is_last4_index,
+    },
     error::{Error, Refusal},
-    id::ApplicationId,
     store::TokenRecord,
     token::TokenPatch,
     token_type::TokenType,
@@ -26,6 +27,9 @@ pub struct ExpressionMarks {
     pub fingerprint: ExpressionDigest,
     /// A caller with a reveal right wrote them, or they are the type's own.
     pub trusted: bool,
+    /// A public application or access session chose the id. Other people's data must not be merged
+    /// into such a token: an access session may have a right to all ids that begin like this one.
+    pub browser_chose_id: bool,
 }
 
 const MARKS_BYTES: usize = 33;
@@ -36,7 +40,8 @@ impl ExpressionMarks {
     pub fn to_bytes(&self) -> [u8; MARKS_BYTES] {
         let mut bytes = [0; MARKS_BYTES];
         let parts = self.all.0.into_iter().chain(self.fingerprint.0);
-        let parts = parts.chain([u8::from(self.trusted)]);
+        let flags = u8::from(self.trusted) | (u8::from(self.browser_chose_id) << 1);
+        let parts = parts.chain([flags]);
         bytes.iter_mut().zip(parts).for_each(|(to, from)| *to = from);
         bytes
     }
@@ -46,19 +51,25 @@ impl ExpressionMarks {
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (all, rest) = bytes.split_first_chunk()?;
         let (fingerprint, rest) = rest.split_first_chunk()?;
-        let trusted = match rest {
-            [0] => false,
-            [1] => true,
+        let (trusted, browser_chose_id) = match rest {
+            [0] => (false, false),
+            [1] => (true, false),
+            [2] => (false, true),
+            [3] => (true, true),
             _ => return None,
         };
         let (all, fingerprint) = (ExpressionDigest(*all), ExpressionDigest(*fingerprint));
-        Some(Self { all, fingerprint, trusted })
+        Some(Self { all, fingerprint, trusted, browser_chose_id })
     }
 }
 
-/// Whether a caller with a reveal right wrote all expressions that differ from the type's own.
+/// What a write decides about a token's expressions, apart from their text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ExpressionTrust(bool);
+pub(crate) struct ExpressionTrust {
+    /// A caller with a reveal right wrote all expressions that differ from the type's own.
+    trusted: bool,
+    browser_chose_id: bool,
+}
 
 /// Which expressions a patch names.
 #[derive(Debug, Clone, Copy)]
@@ -76,12 +87,24 @@ impl PatchedExpressions {
             fingerprint_expression: patch.fingerprint_expression.is_some(),
         }
     }
+
+    /// Whether every expression that differs from the type's own is named. `body` has the patched
+    /// expressions.
+    pub(crate) fn leaves_none(self, work: &WorkMeter, token_type: TokenType, body: &Body) -> bool {
+        let own = TypesOwn::of(work, token_type, body);
+        (own.mask || self.mask)
+            && (own.search_indexes || self.search_indexes)
+            && (own.fingerprint_expression || self.fingerprint_expression)
+    }
 }
 
 impl ExpressionTrust {
     /// A create sets every expression.
-    pub(crate) fn of_create(caller: &Caller, token: &TokenRecord) -> Self {
-        Self(has_reveal_right(caller, &token.containers))
+    pub(crate) fn of_create(caller: &Caller, token: &TokenRecord, chooses_id: bool) -> Self {
+        Self {
+            trusted: has_reveal_right(caller, &token.containers),
+            browser_chose_id: chooses_id && caller.is_browser(),
+        }
     }
 
     /// `body` has the patched expressions, `after` the new containers.
@@ -92,16 +115,14 @@ impl ExpressionTrust {
         patched: PatchedExpressions,
     ) -> Self {
         let may_reveal = has_reveal_right(caller, after);
-        let own = TypesOwn::of(caller.work(), after.token_type, body);
-        let sets_all = (own.mask || patched.mask)
-            && (own.search_indexes || patched.search_indexes)
-            && (own.fingerprint_expression || patched.fingerprint_expression);
+        let sets_all = patched.leaves_none(caller.work(), after.token_type, body);
         let moves = before.containers.set_text() != after.containers.set_text();
-        Self(match (may_reveal, sets_all, moves) {
+        let trusted = match (may_reveal, sets_all, moves) {
             (true, true, _) => true,
             (false, _, true) => false,
             (true, false, _) | (false, _, false) => before.expressions.trusted,
-        })
+        };
+        Self { trusted, browser_chose_id: before.expressions.browser_chose_id }
     }
 
     /// What the token's row says of them. Called once they are known to be expressions.
@@ -112,7 +133,7 @@ impl ExpressionTrust {
         body: &Body,
         rules: DisclosureRules,
     ) -> ExpressionMarks {
-        let trusted = self.0
+        let trusted = self.trusted
             || TypesOwn::of(caller.work(), token_type, body).all()
             || !rules.applies(Rule::MatchingExpressions);
         let (tenant, work) = (caller.tenant(), caller.work());
@@ -126,6 +147,7 @@ impl ExpressionTrust {
             all: tenant.keys.expressions(&sources),
             fingerprint: tenant.keys.expressions(&[fingerprint.as_bytes()]),
             trusted,
+            browser_chose_id: self.browser_chose_id,
         }
     }
 }
@@ -176,26 +198,57 @@ impl TypesOwn {
 }
 
 /// When an application other than their writer replaces the secret, expressions fall back to the
-/// type's own: a stranger may have planted them under an id that is easy to guess.
+/// type's own: a stranger may have planted them under an id that is easy to guess. All browsers with
+/// the key of one public application are strangers to each other, so of expressions that came from
+/// there only those stay that are harmless on anybody's data.
 pub(crate) fn drop_inherited_expressions(
-    caller: ApplicationId,
+    caller: &Caller,
     before: &TokenRecord,
     body: &mut Body,
     patched: PatchedExpressions,
 ) {
-    if before.expressions.trusted || body.expressions_by == Some(caller) {
+    let application = caller.application();
+    if before.expressions.trusted {
         return;
     }
-    if !patched.mask {
+    let is_writer = body.expressions_by == Some(application);
+    if is_writer && !caller.is_browser() {
+        return;
+    }
+    let stays = HarmlessExpressions::of(caller.work(), before.token_type, body);
+    if !(patched.mask || is_writer && stays.mask) {
         body.mask = None;
     }
-    if !patched.search_indexes {
+    if !(patched.search_indexes || is_writer && stays.search_indexes) {
         body.search_indexes = None;
     }
-    if !patched.fingerprint_expression {
+    if !(patched.fingerprint_expression || is_writer && stays.fingerprint_expression) {
         body.fingerprint_expression = None;
     }
-    body.expressions_by = Some(caller);
+    body.expressions_by = Some(application);
+}
+
+/// Which expressions tell nothing about data that a stranger sent.
+struct HarmlessExpressions {
+    mask: bool,
+    search_indexes: bool,
+    fingerprint_expression: bool,
+}
+
+impl HarmlessExpressions {
+    fn of(work: &WorkMeter, token_type: TokenType, body: &Body) -> Self {
+        let own = TypesOwn::of(work, token_type, body);
+        let is_harmless = |it: &String| {
+            compile(work, it).is_ok_and(|it| is_harmless_fingerprint(token_type, &it))
+        };
+        Self {
+            // The mask of a card sees BIN and last four only.
+            mask: own.mask || token_type.is_card(),
+            search_indexes: own.search_indexes,
+            fingerprint_expression: own.fingerprint_expression
+                || body.fingerprint_expression.as_ref().is_none_or(is_harmless),
+        }
+    }
 }
 
 /// A new expression over data that the caller may not read would be a way to read it.

@@ -150,16 +150,15 @@ impl GuessLedger {
         buckets: &[Bucket],
         now: Timestamp,
     ) -> Result<(), Error> {
-        let mut stale = Vec::new();
+        let mut stale = buckets.to_vec();
+        stale.sort_unstable();
+        stale.dedup();
         {
             let state = self.lock();
-            for bucket in buckets {
+            stale.retain(|bucket| {
                 let loaded = state.buckets.get(&(tenant, *bucket));
-                let is_fresh = loaded.is_some_and(|it| now < it.at.after(FRESH));
-                if !is_fresh && !stale.contains(bucket) {
-                    stale.push(*bucket);
-                }
-            }
+                loaded.is_none_or(|it| now >= it.at.after(FRESH))
+            });
         }
         if stale.is_empty() {
             return Ok(());
@@ -169,13 +168,14 @@ impl GuessLedger {
         for bucket in stale {
             let pending = state.pending.get(&(tenant, bucket)).into_iter().flatten();
             let pending: Vec<_> = pending.map(|(number, times)| (*number, times.at)).collect();
-            let stored = records.iter().filter(|it| it.bucket == bucket);
-            let stored = stored.map(|it| (it.number, it.at));
             let loaded = state.loaded(tenant, bucket, now);
             loaded.at = now;
-            for (number, at) in stored.chain(pending) {
+            for (number, at) in pending {
                 loaded.counted.note(number, at);
             }
+        }
+        for it in records {
+            state.loaded(tenant, it.bucket, now).counted.note(it.number, it.at);
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ const DEPTH_MAX: usize = 8;
 const DESCENTS_MAX: usize = 1;
 const CONDITIONS_MAX: usize = 1;
 const COMMAS_MAX: usize = 3;
+const LITERAL_BYTES_PER_READING: usize = 16;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Query {
@@ -32,7 +33,8 @@ struct Shape {
     conditions: usize,
     commas: u32,
     roots: usize,
-    /// Dots, brackets and mentions of the current node.
+    /// Dots, brackets, mentions of the current node, and operators: each is work for every node that
+    /// a condition looks at, also where it compares literals only.
     parts: usize,
     many: bool,
 }
@@ -52,6 +54,8 @@ impl Query {
         let path = JsonPath::parse(text).map_err(|_| "this is not a JSONPath")?;
         // Each comma may double what the next part looks at.
         let readings = shape.parts.saturating_mul(2_usize.saturating_pow(shape.commas));
+        // Long literals are compared again for each node.
+        let readings = readings.saturating_add(text.len() / LITERAL_BYTES_PER_READING);
         Ok(Self { path, readings: if shape.many { readings } else { 0 } })
     }
 }
@@ -102,7 +106,7 @@ impl Shape {
                 self.many = true;
             }
             '$' => self.roots = self.roots.saturating_add(1),
-            '@' => self.parts = self.parts.saturating_add(1),
+            '@' | '&' | '|' | '!' | '=' | '<' | '>' => self.parts = self.parts.saturating_add(1),
             '*' | ':' => self.many = true,
             _ => (),
         }
@@ -124,4 +128,30 @@ pub(crate) fn json<'a>(context: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>])
     count(found.len());
     let found = found.at_most_one().map_err(|_| SEVERAL)?.inspect(|it| count_value(it));
     Ok(found.cloned().map_or_else(Datum::null, Datum::Owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn readings(path: &str) -> usize {
+        Query::parse(path).unwrap().readings
+    }
+
+    #[test]
+    fn path_that_only_walks_down_is_not_charged() {
+        assert_eq!(readings("$.a.b[0]"), 0);
+    }
+
+    #[test]
+    fn every_comparison_of_a_condition_is_charged_for_every_node() {
+        for operator in ["&&", "||"] {
+            for count in [1, 10, 50] {
+                let path = format!("$[?{}]", vec!["2>1"; count].join(operator));
+                assert!(readings(&path) >= count, "{path}");
+            }
+        }
+        let long = format!("$[?{}>2]", "1".repeat(200));
+        assert!(readings(&long) >= 12, "{long}");
+    }
 }

@@ -235,7 +235,7 @@ fn intent_is_used_by_rights_on_its_containers() {
     SHARED.remove(&two, &path).refused(403, "token-intent:delete");
     SHARED.post(&two, "/detokenize", &read).refused(403, "token:read");
     let convert = |to: &str| json!({"token_intent_id": made["id"], "containers": [to]});
-    SHARED.create(&two, &convert("/merchant-b/")).refused(403, "container");
+    SHARED.create(&two, &convert("/merchant-b/")).refused(403, "token:create");
     SHARED.fetch(&one, &path).is(200);
     SHARED.post(&one, "/detokenize", &read).is(200);
     SHARED.create(&one, &convert("/merchant-a/")).is(201);
@@ -341,7 +341,7 @@ fn planted_expressions_fall_back_when_another_application_replaces_the_secret() 
         kept["fingerprint_expression"],
         "{{ data.account_number }}|{{ data.routing_number }}"
     );
-    // What the type shows anyway is not the secret; the writer may replace its own; a request may
+    // What the type shows anyway is not the secret; a backend may replace its own; a request may
     // repeat them; and what a caller with a reveal right wrote stays.
     let keeps = |made: &Value, key: &str, patch: &Value| {
         SHARED.patch(key, &text(made, "id"), patch).is(200);
@@ -350,10 +350,11 @@ fn planted_expressions_fall_back_when_another_application_replaces_the_secret() 
     };
     let shown = json!({"data": {"routing_number": "011000015"}});
     keeps(&planted(&attacker), &keys.private, &shown);
-    keeps(&planted(&attacker), &attacker, &secret);
+    let masked = masked_key(&keys);
+    keeps(&planted(&masked), &masked, &secret);
     let repeated = with(&secret, json!({"mask": {"n": "{{ data.account_number }}"}}));
     keeps(&planted(&attacker), &keys.private, &repeated);
-    keeps(&planted(&keys.private), &masked_key(&keys), &secret);
+    keeps(&planted(&keys.private), &masked, &secret);
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod authority;
 mod calls;
 mod card_details;
 mod contract;
+mod conversion_rights;
 mod coverage;
 mod create_session;
 mod create_token;
@@ -58,6 +59,7 @@ mod openapi;
 mod pages;
 mod permissions;
 mod pipeline;
+mod planted_tokens;
 #[path = "../support/prometheus.rs"]
 mod prometheus;
 mod receive_result;

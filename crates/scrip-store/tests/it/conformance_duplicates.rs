@@ -80,7 +80,12 @@ async fn the_longest_lived_duplicate_wins_then_the_oldest(desk: Desk) {
 
 fn marks(all: u8, fingerprint: u8, trusted: bool) -> ExpressionMarks {
     let digest = |byte| ExpressionDigest([byte; 16]);
-    ExpressionMarks { all: digest(all), fingerprint: digest(fingerprint), trusted }
+    ExpressionMarks {
+        all: digest(all),
+        fingerprint: digest(fingerprint),
+        trusted,
+        browser_chose_id: false,
+    }
 }
 
 async fn a_duplicate_needs_the_same_expressions_or_trusted_ones(desk: Desk) {
