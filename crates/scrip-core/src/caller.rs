@@ -12,7 +12,7 @@ use crate::{
     listing::{Span, Spans},
     permission::{ApplicationKind, Permission, Transform},
     policy::{PolicyRecords, Signed, Stamp},
-    principal::Principal,
+    principal::{Principal, SIGHT},
     quota::Quotas,
     tenant::Tenant,
     time::Timestamp,
@@ -299,11 +299,8 @@ impl Caller {
     /// The most that the caller can be shown of a token in these containers, by any operation.
     #[must_use]
     pub fn sight<'a>(&self, subject: impl Into<Subject<'a>>) -> Option<Transform> {
-        use Permission::{TokenRead, TokenSearch, TokenUpdate};
-        // Not by token:use, which lets data be used elsewhere and shows it to nobody.
-        let ways = [TokenRead, TokenSearch, TokenUpdate];
         let subject = subject.into();
-        ways.into_iter().filter_map(|it| self.transform(it, subject)).max()
+        SIGHT.into_iter().filter_map(|it| self.transform(it, subject)).max()
     }
 }
 

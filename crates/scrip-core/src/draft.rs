@@ -13,7 +13,7 @@ use crate::{
     disclosure::{ExpressionMarks, ExpressionTrust, Withheld, check_conversion, has_reveal_right},
     error::{Error, FieldError},
     expressions::{Evaluated, Evaluation, Failures, IdSource, token_id},
-    guessing_budget::{EvaluatedNumbers, Fingerprinting},
+    guessing_budget::{EvaluatedNumbers, Fingerprinting, numbers::EvaluatedTexts},
     id::TokenId,
     permission::{Permission, Transform},
     plain::Plain,
@@ -39,7 +39,7 @@ pub(crate) struct Draft {
     cvc: Option<Cvc>,
     naming: Naming,
     /// What its expressions gave, until the guessing budget has counted it.
-    texts: Vec<String>,
+    texts: EvaluatedTexts,
 }
 
 /// What can be done when the id is taken.
@@ -134,7 +134,7 @@ impl Draft {
         let texts = std::mem::take(&mut self.texts);
         let (token_type, data) = (record.token_type, &self.body.data);
         let evaluated = EvaluatedNumbers { token_type, data, texts: &texts };
-        if vault.count_numbers(caller, &record.containers, evaluated).await? == Fingerprinting::On {
+        if vault.count_numbers(caller, evaluated).await? == Fingerprinting::On {
             return Ok(());
         }
         self.token.record.fingerprint = None;

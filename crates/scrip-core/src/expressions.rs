@@ -7,6 +7,7 @@ use std::{borrow::Cow, sync::Arc};
 use scrip_expression::{Expression, ExpressionError, Outside, Scope, is_expression};
 use scrip_seal::{Fingerprint, IndexDigest};
 use serde_json::Value;
+use zeroize::Zeroizing;
 
 use crate::{
     Vault,
@@ -16,6 +17,7 @@ use crate::{
     compiled::{Draw, compile, compile_steady},
     disclosure::Rule,
     error::FieldError,
+    guessing_budget::numbers::{EvaluatedTexts, FingerprintText},
     id::TokenId,
     plain::Plain,
     reveal,
@@ -35,7 +37,7 @@ pub(crate) struct Evaluated {
     /// How many of the indexes are of the data; the rest are of the metadata.
     pub(crate) data_indexes: usize,
     /// What the fingerprint expression and the search indexes gave, for the guessing budget.
-    pub(crate) texts: Vec<String>,
+    pub(crate) texts: EvaluatedTexts,
 }
 
 /// What becomes of an expression that fails, or gives nothing, on this data.
@@ -59,9 +61,9 @@ pub(crate) struct Evaluation<'a> {
 impl Evaluation<'_> {
     pub(crate) fn evaluate(&self) -> Result<Evaluated, FieldError> {
         let Self { caller, token_type, body, .. } = *self;
-        let mut texts = Vec::new();
+        let mut texts = EvaluatedTexts::default();
         let fingerprint = self.fingerprint(&mut texts)?;
-        let mut indexes = self.indexes(&mut texts)?;
+        let mut indexes = self.indexes(&mut texts.indexes)?;
         let data_indexes = indexes.len();
         indexes.extend(metadata_indexes(caller.tenant(), body)?);
         // A mask sees a covered number; of other types it sees the data.
@@ -112,7 +114,7 @@ impl Evaluation<'_> {
         }
     }
 
-    fn fingerprint(&self, texts: &mut Vec<String>) -> Result<Option<Fingerprint>, FieldError> {
+    fn fingerprint(&self, texts: &mut EvaluatedTexts) -> Result<Option<Fingerprint>, FieldError> {
         const FIELD: &str = "fingerprint_expression";
         let Self { caller, token_type, body, .. } = *self;
         let (tenant, work) = (caller.tenant(), caller.work());
@@ -124,14 +126,18 @@ impl Evaluation<'_> {
         if body.withheld.fingerprint {
             return Ok(None);
         }
+        let types_own = token_type.default_fingerprint();
+        let is_types_own =
+            own.as_ref().is_none_or(|it| it.canonical_text() == types_own.canonical_text());
         let mut of_text = |text: String| {
             let fingerprint = tenant.keys.fingerprint(token_type.as_str(), text.as_bytes());
-            texts.push(text);
+            let text = Zeroizing::new(text);
+            texts.fingerprint = Some(FingerprintText { text, is_types_own });
             fingerprint
         };
         let Some(expression) = own else {
             let seen = (body.data.expose(), None);
-            let value = evaluate_text(work, token_type.default_fingerprint(), seen);
+            let value = evaluate_text(work, types_own, seen);
             let value = value.map_err(|error| error.named(FIELD));
             return match (value, self.failures) {
                 (Ok(value), _) => Ok(Some(of_text(value))),
@@ -155,7 +161,7 @@ impl Evaluation<'_> {
         Fingerprint(bytes)
     }
 
-    fn indexes(&self, texts: &mut Vec<String>) -> Result<Vec<IndexDigest>, FieldError> {
+    fn indexes(&self, texts: &mut Vec<Zeroizing<String>>) -> Result<Vec<IndexDigest>, FieldError> {
         let Self { caller, token_type, body, .. } = *self;
         let work = caller.work();
         let sources =
@@ -175,7 +181,7 @@ impl Evaluation<'_> {
             let digest = caller.tenant().keys.index(value.as_bytes());
             if !digests.contains(&digest) {
                 digests.push(digest);
-                texts.push(value);
+                texts.push(Zeroizing::new(value));
             }
         }
         Ok(digests)

@@ -7,7 +7,7 @@
 //! nothing that depends on equality is shown: no fingerprint, no deduplication, no `data:` search.
 //!
 //! [`numbers`] decides what counts, [`window`] how many are in a window of time, [`ledger`] keeps
-//! the counts of this node and writes them behind, [`search`] counts searches that find nothing.
+//! the counts of this node and writes them behind, [`search`] counts terms of searches.
 
 pub mod ledger;
 pub(crate) mod numbers;
@@ -22,14 +22,13 @@ use crate::{
     Vault,
     audit::{Operation, trail::Seen},
     caller::Caller,
-    container::Containers,
     error::Error,
     guessing_budget::{
         ledger::Counting,
-        numbers::{CountedNumber, compared_numbers, evaluated_numbers, named_containers},
+        numbers::{CountedNumber, EvaluatedTexts, compared_numbers, evaluated_numbers},
     },
     id::TenantId,
-    permission::{ApplicationKind, Transform},
+    permission::ApplicationKind,
     plain::Plain,
     quota::{Limit, Quotas},
     store::StoreFuture,
@@ -178,11 +177,10 @@ impl GuessLimits {
 
 /// What an operation evaluated for a caller: the data of one token, and the texts that the
 /// fingerprint expression and the search indexes gave for it.
-#[derive(Debug)]
 pub(crate) struct EvaluatedNumbers<'a> {
     pub(crate) token_type: TokenType,
     pub(crate) data: &'a Plain,
-    pub(crate) texts: &'a [String],
+    pub(crate) texts: &'a EvaluatedTexts,
 }
 
 impl Vault {
@@ -193,10 +191,9 @@ impl Vault {
     pub(crate) async fn count_numbers(
         &self,
         caller: &Caller,
-        containers: &Containers,
         evaluated: EvaluatedNumbers<'_>,
     ) -> Result<Fingerprinting, Error> {
-        if !self.counts_guesses(caller) || caller.sight(containers) == Some(Transform::Reveal) {
+        if !self.counts_numbers(caller) {
             return Ok(Fingerprinting::On);
         }
         let numbers = evaluated_numbers(caller, &evaluated);
@@ -212,16 +209,20 @@ impl Vault {
         caller: &Caller,
         body: &Plain,
     ) -> Result<Fingerprinting, Error> {
-        let reveals = |it: Containers| caller.sight(&it) == Some(Transform::Reveal);
-        if !self.counts_guesses(caller) || reveals(named_containers(body)) {
+        if !self.counts_numbers(caller) {
             return Ok(Fingerprinting::On);
         }
         self.count(caller, &compared_numbers(caller, body)).await
     }
 
-    /// Whether any of the guessing budgets is on for the caller's tenant.
-    pub(crate) fn counts_guesses(&self, caller: &Caller) -> bool {
+    /// Whether a budget is on and the caller could learn something by guessing. Where the new token
+    /// is does not matter: its fingerprint can be compared with those of every container. A public
+    /// key or an access session is in the hands of browsers, so a masked reader may have it too:
+    /// its numbers are counted whatever it sees itself.
+    fn counts_numbers(&self, caller: &Caller) -> bool {
+        let is_public = CallerClass::of(caller) == CallerClass::Public;
         !GuessLimits::of(&caller.tenant().quotas).is_off()
+            && (is_public || !caller.principal().sees_all_in_clear())
     }
 
     pub(crate) async fn count(

@@ -16,7 +16,7 @@ use crate::{
     draft::check_expiry,
     error::{Error, FieldError},
     expressions::{Evaluated, Evaluation, Failures, names_secret},
-    guessing_budget::{EvaluatedNumbers, Fingerprinting},
+    guessing_budget::{EvaluatedNumbers, Fingerprinting, numbers::EvaluatedTexts},
     id::TokenIntentId,
     permission::{Permission, Transform},
     plain::Plain,
@@ -36,7 +36,7 @@ pub(crate) struct Change {
     /// Whether it is a candidate for being somebody else's duplicate.
     pub(crate) identity_changed: bool,
     /// What its expressions gave, where the guessing budget counts it.
-    texts: Option<Vec<String>>,
+    texts: Option<EvaluatedTexts>,
 }
 
 #[derive(Clone, Copy)]
@@ -238,7 +238,7 @@ impl Change {
         let record = &self.token.record;
         let (token_type, data) = (record.token_type, &self.body.data);
         let evaluated = EvaluatedNumbers { token_type, data, texts: &texts };
-        if vault.count_numbers(caller, &record.containers, evaluated).await? == Fingerprinting::On {
+        if vault.count_numbers(caller, evaluated).await? == Fingerprinting::On {
             return Ok(());
         }
         self.token.record.fingerprint = None;

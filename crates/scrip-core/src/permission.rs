@@ -169,6 +169,12 @@ impl Permissions {
         self.0 & permission.bit() != 0
     }
 
+    /// Whether both have some permission.
+    #[must_use]
+    pub const fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0

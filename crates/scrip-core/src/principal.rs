@@ -32,6 +32,16 @@ struct Grant {
     is_plain: bool,
 }
 
+/// The permissions that show a token. Not token:use, which lets data be used elsewhere.
+pub(crate) const SIGHT: [Permission; 3] =
+    [Permission::TokenRead, Permission::TokenSearch, Permission::TokenUpdate];
+
+impl Grant {
+    fn shows_tokens(&self) -> bool {
+        self.permissions.meets(Permissions::of(&SIGHT))
+    }
+}
+
 /// What makes a principal a session: it can do what its rules say and its authorizer still can.
 #[derive(Debug)]
 struct Session {
@@ -136,26 +146,25 @@ impl Principal {
         }
     }
 
-    /// Whether every token that a search can find is shown in clear to this principal. Each rule
-    /// that grants the search must reveal; or one that reads or updates must reveal there, and none
-    /// of those rules may hide anything anywhere.
-    pub(crate) fn searches_reveal(&self) -> bool {
-        use Permission::{TokenRead, TokenSearch, TokenUpdate};
-        let reads = |it: &&Grant| [TokenRead, TokenUpdate].iter().any(|p| it.permissions.has(*p));
-        let is_open = |it: &Grant| it.transform == Transform::Reveal;
-        let readers_reveal = self.rules.iter().filter(reads).all(is_open);
-        let reads_there = |grant: &Grant| {
-            let containers = grant.reach.containers();
-            let read = |it: &Container| {
-                let decide = |permission| self.decide(permission, it, None);
-                [TokenRead, TokenUpdate].into_iter().any(|it| decide(it) == Some(Transform::Reveal))
-            };
-            readers_reveal && !containers.is_empty() && containers.into_iter().all(read)
+    /// Whether this principal sees in clear all that it can see, find or create. Only then does it
+    /// learn nothing from a fingerprint, a duplicate or a search. Fingerprints are the same in all
+    /// containers of a tenant, so one container where it sees less is enough to say no.
+    pub(crate) fn sees_all_in_clear(&self) -> bool {
+        use Permission::{TokenCreate, TokenIntentCreate, TokenIntentRead};
+        let Some(session) = &self.session else {
+            let reaching = Permissions::of(&[TokenCreate, TokenIntentCreate, TokenIntentRead]);
+            let reaches = |it: &&Grant| it.permissions.meets(reaching) || it.shows_tokens();
+            let places = self.rules.iter().filter(reaches).flat_map(|it| it.reach.containers());
+            let sight = |at| SIGHT.iter().filter_map(|it| self.decide(*it, at, None)).max();
+            return places.into_iter().all(|at| sight(at) == Some(Transform::Reveal));
         };
-        let mut searching = self.rules.iter().filter(|it| it.permissions.has(TokenSearch));
-        let own = searching.all(|it| is_open(it) || reads_there(it));
-        let lent = |it: &Session| it.authorizer.as_ref().is_some_and(|it| it.searches_reveal());
-        own && self.session.as_ref().is_none_or(lent)
+        // A condition need not name a container, so there are no places to ask about: each rule
+        // that shows tokens must reveal.
+        let reveals = |it: &Self| {
+            let showing = it.rules.iter().filter(|it| it.shows_tokens());
+            showing.into_iter().all(|it| it.transform == Transform::Reveal)
+        };
+        reveals(self) && session.authorizer.as_ref().is_some_and(|it| reveals(it))
     }
 
     /// Where lists and searches by this permission look. A rule about ids opens tokens whose id is

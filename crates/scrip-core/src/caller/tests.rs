@@ -205,6 +205,48 @@ fn what_would_be_more_than_ones_own() {
     }
 }
 
+#[test]
+fn sees_all_in_clear_needs_a_reveal_right_wherever_something_is_seen_or_created() {
+    use Permission::{TokenIntentCreate, TokenIntentRead, TokenSearch, TokenUpdate};
+    let own = || vec![rule(2, "/own/", Reveal, TokenRead), rule(2, "/own/", Reveal, TokenCreate)];
+    let with = |it: AccessRule| own().into_iter().chain([it]).collect::<Vec<_>>();
+    let table: Vec<(&[Permission], Vec<AccessRule>, bool)> = vec![
+        (&[TokenRead], vec![], false),
+        (&[TokenCreate], vec![], false),
+        (&[], own(), true),
+        (&[TokenCreate], own(), false),
+        (&[TokenIntentCreate], own(), false),
+        (&[TokenUse], own(), true),
+        (&[TokenCreate, TokenSearch], vec![rule(1, "/", Reveal, TokenRead)], true),
+        (&[TokenCreate], vec![rule(1, "/", Reveal, TokenUpdate)], true),
+        (&[], with(rule(1, "/pci/", Mask, TokenRead)), false),
+        (&[], with(rule(1, "/pci/", Redact, TokenSearch)), false),
+        (&[], with(rule(1, "/pci/", Mask, TokenCreate)), false),
+        (&[], with(rule(1, "/pci/", Mask, TokenIntentRead)), false),
+        (&[], with(rule(1, "/pci/", Reveal, TokenSearch)), true),
+        (&[], with(rule(1, "/own/a/", Mask, TokenRead)), false),
+        (&[], with(rule(3, "/own/a/", Mask, TokenRead)), true),
+        (&[], with(rule(1, "/own/a/", Mask, TokenSearch)), true),
+    ];
+    for (permissions, rules, expected) in table {
+        let seen = principal(permissions, rules.clone()).sees_all_in_clear();
+        assert_eq!(seen, expected, "{permissions:?} {rules:?}");
+    }
+}
+
+#[test]
+fn session_sees_all_in_clear_only_if_every_rule_of_it_and_its_authorizer_reveals() {
+    let search = || ruled(vec![rule(1, "/", Reveal, Permission::TokenSearch)]);
+    let backend = || rule(1, "/", Reveal, TokenRead);
+    let revealing = principal(&[], vec![backend(), rule(1, "/", Reveal, Permission::TokenSearch)]);
+    assert!(session(search(), &revealing).principal().sees_all_in_clear());
+    let masked = ruled(vec![rule(1, "/a/", Mask, TokenRead)]);
+    assert!(!session(masked, &revealing).principal().sees_all_in_clear());
+    // The authorizer reads in clear, but the session only searches, and searches show masks.
+    let reading = principal(&[Permission::TokenSearch], vec![backend()]);
+    assert!(!session(search(), &reading).principal().sees_all_in_clear());
+}
+
 /// What the access rules say, word by word.
 fn reference(rules: &[AccessRule], permission: Permission, container: &str) -> Option<Transform> {
     let mut best: Option<&AccessRule> = None;
@@ -242,6 +284,26 @@ proptest! {
         for permission in permissions {
             let expected = reference(&rules, permission, &container);
             prop_assert_eq!(caller.transform(permission, &containers), expected);
+        }
+    }
+    #[test]
+    fn caller_that_sees_all_in_clear_has_a_reveal_right_in_every_container_it_reaches(
+        drawn in proptest::collection::vec(
+            (0_i64..5, "/([ab]{1,2}/){0,3}", 0_usize..6, 0_usize..3),
+            0..4,
+        ),
+        container in "/([ab]{1,2}/){0,3}",
+    ) {
+        let transforms = [Mask, Reveal, Reveal, Reveal, Reveal, Reveal];
+        let permissions = [TokenRead, Permission::TokenUpdate, TokenCreate];
+        let rules: Vec<_> = drawn
+            .iter()
+            .map(|(priority, path, t, p)| rule(*priority, path, transforms[*t], permissions[*p]))
+            .collect();
+        if principal(&[], rules.clone()).sees_all_in_clear() {
+            let decided = permissions.map(|it| reference(&rules, it, &container));
+            let seen = decided[0].max(decided[1]);
+            prop_assert!(decided == [None; 3] || seen == Some(Reveal), "{rules:?} {container}");
         }
     }
 }

@@ -68,8 +68,6 @@ pub(super) struct State {
     /// Counted here and not known to be stored, by number.
     pending: HashMap<Key, HashMap<[u8; 16], Times>>,
     pending_count: usize,
-    /// Searches that were admitted and whose outcome is not known yet.
-    pub(super) searching: HashMap<Key, u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,11 +4,12 @@
 //! routing number and last four of a bank account, last four of a social security or employer id.
 
 use serde_json::Value;
+use zeroize::Zeroizing;
 
 use crate::{
+    bank::{check_account_number, check_routing_number},
     caller::Caller,
     card,
-    container::Containers,
     guessing_budget::{Bucket, BucketKind, CallerClass, EvaluatedNumbers},
     plain::Plain,
     token_type::TokenType,
@@ -26,6 +27,24 @@ const CARD_DIGITS_MIN: usize = 12;
 const IDENTITY_DIGITS: usize = 9;
 /// What people write between the digits of a number.
 const SEPARATORS: &[char] = &[' ', '-', '.', '_', '/', ',', ':', '|'];
+/// What may be inside a run of digits. The others stand between two numbers as well.
+const RUN_SEPARATORS: &[char] = &[' ', '-', '.', '_'];
+const RUN_DIGITS_MIN: usize = 4;
+/// The last run of a text takes all digits that are left: every run is a read of the store.
+const RUNS_MAX: usize = 8;
+
+/// What the expressions of one token gave. May hold numbers, so it is wiped when it is dropped.
+#[derive(Default)]
+pub(crate) struct EvaluatedTexts {
+    pub(crate) fingerprint: Option<FingerprintText>,
+    pub(crate) indexes: Vec<Zeroizing<String>>,
+}
+
+pub(crate) struct FingerprintText {
+    pub(crate) text: Zeroizing<String>,
+    /// The type's own expression gave it, so it holds nothing but the data.
+    pub(crate) is_types_own: bool,
+}
 
 /// The kinds of numbers. Social security and employer ids look alike and share one.
 #[derive(Debug, Clone, Copy)]
@@ -92,8 +111,48 @@ impl<'a> Collector<'a> {
         }
     }
 
+    /// A text that a fingerprint expression of a request gave. It has the fingerprint of every
+    /// token whose expression gave the same text, so a number in it is a guess, wherever it came
+    /// from. A text that the type's own expression could have given counts like the data behind
+    /// it, so that the same guess has one budget. Texts of cards are counted by
+    /// [`Collector::text`].
+    fn fingerprint(&mut self, token_type: TokenType, text: &str) {
+        let kind = match token_type {
+            TokenType::Bank => {
+                if let Some((account, routing)) = text.split_once('|')
+                    && check_routing_number(routing).is_ok()
+                    && check_account_number(account, 1).is_ok()
+                {
+                    self.bank(routing, account);
+                }
+                NumberKind::Bank
+            }
+            TokenType::UsBankAccountNumber => {
+                if check_account_number(text, 1).is_ok() {
+                    self.bank("", text);
+                }
+                NumberKind::Bank
+            }
+            TokenType::SocialSecurityNumber | TokenType::EmployerIdNumber => {
+                let digits = digits_of(text);
+                if digits.len() == IDENTITY_DIGITS {
+                    self.identity(&digits);
+                }
+                NumberKind::Identity
+            }
+            TokenType::Card
+            | TokenType::CardNumber
+            | TokenType::NetworkToken
+            | TokenType::Token
+            | TokenType::UsBankRoutingNumber => return,
+        };
+        for run in digit_runs(text) {
+            self.add(kind, ["", last_four(&run)], &run);
+        }
+    }
+
     /// The same, but only where the text is digits and separators and nothing else.
-    fn plain_text(&mut self, text: &str) -> Option<String> {
+    fn plain_text(&mut self, text: &str) -> Option<Zeroizing<String>> {
         let digits = separated_digits(text)?;
         if digits.len() >= CARD_DIGITS_MIN {
             self.card(&digits);
@@ -105,7 +164,7 @@ impl<'a> Collector<'a> {
     fn body(&mut self, value: &Value) {
         match value {
             Value::Null | Value::Bool(_) => (),
-            Value::Number(number) => self.loose(&number.to_string()),
+            Value::Number(number) => self.loose(&Zeroizing::new(number.to_string())),
             Value::String(text) => self.loose(text),
             Value::Array(items) => items.iter().for_each(|it| self.body(it)),
             Value::Object(members) => {
@@ -151,7 +210,8 @@ pub(super) fn evaluated_numbers(
         }
         TokenType::Token | TokenType::UsBankRoutingNumber => (),
     }
-    for text in *texts {
+    let fingerprint = texts.fingerprint.as_ref();
+    for text in fingerprint.map(|it| &it.text).into_iter().chain(&texts.indexes) {
         match token_type {
             // Prose and structured data hold many digits that are no number.
             TokenType::Token => drop(collector.plain_text(text)),
@@ -164,6 +224,9 @@ pub(super) fn evaluated_numbers(
             | TokenType::SocialSecurityNumber
             | TokenType::EmployerIdNumber => collector.text(text),
         }
+    }
+    if let Some(it) = fingerprint.filter(|it| !it.is_types_own) {
+        collector.fingerprint(*token_type, &it.text);
     }
     collector.found
 }
@@ -185,27 +248,76 @@ pub(crate) fn compared_numbers(caller: &Caller, body: &Plain) -> Vec<CountedNumb
     collector.found
 }
 
-/// Where a request body says that its token is to be, or where tokens of its type are by default.
-pub(super) fn named_containers(body: &Plain) -> Containers {
-    let body = body.expose();
-    let named = body.get("containers").and_then(Value::as_array);
-    let named = named.map(|it| it.iter().filter_map(Value::as_str));
-    let named = named.and_then(|it| Containers::parse(it).ok());
-    let token_type = body.get("type").and_then(Value::as_str).and_then(TokenType::parse);
-    let default = || token_type.unwrap_or(TokenType::Token).default_container();
-    named.unwrap_or_else(|| Containers::from(default()))
-}
-
 /// `None` for a text that holds anything but digits and separators.
-pub(super) fn separated_digits(text: &str) -> Option<String> {
+pub(super) fn separated_digits(text: &str) -> Option<Zeroizing<String>> {
     let known = |it: char| it.is_ascii_digit() || SEPARATORS.contains(&it);
     text.chars().all(known).then(|| digits_of(text))
 }
 
-fn digits_of(text: &str) -> String {
-    text.chars().filter(char::is_ascii_digit).collect()
+/// Only ASCII digits: the data of a type with a number holds no others, and neither does a text that
+/// equals it.
+fn digits_of(text: &str) -> Zeroizing<String> {
+    // A text that grows would leave copies that are not wiped.
+    let mut digits = Zeroizing::new(String::with_capacity(text.len()));
+    digits.extend(text.chars().filter(char::is_ascii_digit));
+    digits
+}
+
+/// The numbers of a text, as far as its form tells where one ends.
+fn digit_runs(text: &str) -> Vec<Zeroizing<String>> {
+    let mut runs = Vec::new();
+    let mut rest = text;
+    while runs.len() < RUNS_MAX.saturating_sub(1) {
+        let inside = |it: char| it.is_ascii_digit() || RUN_SEPARATORS.contains(&it);
+        let end = rest.find(|it| !inside(it)).unwrap_or(rest.len());
+        let (run, after) = rest.split_at_checked(end).unwrap_or_default();
+        runs.extend(Some(digits_of(run)).filter(|it| it.len() >= RUN_DIGITS_MIN));
+        let mut after = after.chars();
+        if after.next().is_none() {
+            return runs;
+        }
+        rest = after.as_str();
+    }
+    runs.extend(Some(digits_of(rest)).filter(|it| it.len() >= RUN_DIGITS_MIN));
+    runs
 }
 
 pub(super) fn last_four(digits: &str) -> &str {
     digits.get(digits.len().saturating_sub(4)..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        let runs = digit_runs(text);
+        assert_eq!(runs.iter().map(|it| it.as_str()).collect::<Vec<_>>(), expected, "{text:?}");
+    }
+
+    #[test]
+    fn runs_of_digits_end_at_what_is_no_separator_inside_a_number() {
+        check("", &[]);
+        check("123", &[]);
+        check("1234", &["1234"]);
+        check("123-45-6789", &["123456789"]);
+        check(" 123 . 45_6789-", &["123456789"]);
+        check("1000007788|021000021", &["1000007788", "021000021"]);
+        check("ssn:123-45-6789/2026x99", &["123456789", "2026"]);
+        // Digits of other scripts are in no number.
+        check("１２３４1234５", &["1234"]);
+        check("é1234é", &["1234"]);
+    }
+
+    #[test]
+    fn last_run_of_a_text_takes_all_digits_that_are_left() {
+        let texts: Vec<_> = (1000..1010).map(|it| it.to_string()).collect();
+        let first = ["1000", "1001", "1002", "1003", "1004", "1005", "1006", "100710081009"];
+        check(&texts.join("|"), &first);
+        check(
+            &texts[..8].join("|"),
+            &["1000", "1001", "1002", "1003", "1004", "1005", "1006", "1007"],
+        );
+    }
 }

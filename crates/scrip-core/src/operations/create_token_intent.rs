@@ -46,7 +46,7 @@ pub async fn create_token_intent(
     let evaluation = Evaluation { caller, token_type, body: &body, vault, failures };
     let Evaluated { fingerprint, texts, .. } = evaluation.evaluate()?;
     let evaluated = EvaluatedNumbers { token_type, data: &body.data, texts: &texts };
-    let counted = vault.count_numbers(caller, &containers, evaluated).await?;
+    let counted = vault.count_numbers(caller, evaluated).await?;
     let fingerprint = fingerprint.filter(|_| counted == Fingerprinting::On);
     let body = IntentBody { data: body.data, authentication };
     let mut record = TokenIntentRecord {

@@ -16,8 +16,8 @@ pub async fn search_tokens(
     caller: &Caller,
     asked: TokensAsked,
 ) -> Result<CursorPage, Error> {
-    let admitted = match (&asked.filter, &asked.start) {
-        (TokenFilter::Data(term), None) => vault.admit_search(caller, term).await?,
+    match (&asked.filter, &asked.start) {
+        (TokenFilter::Data(term), None) => vault.count_search(caller, term).await?,
         // The next page of a search that was counted.
         (TokenFilter::Data(_), Some(_))
         | (
@@ -26,12 +26,8 @@ pub async fn search_tokens(
             | TokenFilter::Fingerprint(_)
             | TokenFilter::Metadata { .. },
             _,
-        ) => None,
-    };
-    let needs = (Operation::SearchTokens, Permission::TokenSearch);
-    let page = turn_page(vault, caller, needs, asked).await?;
-    if page.tokens.is_empty() {
-        vault.count_miss(caller, admitted).await?;
+        ) => (),
     }
-    Ok(page)
+    let needs = (Operation::SearchTokens, Permission::TokenSearch);
+    turn_page(vault, caller, needs, asked).await
 }

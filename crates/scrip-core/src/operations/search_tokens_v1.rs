@@ -18,14 +18,9 @@ pub async fn search_tokens_v1(
     caller: &Caller,
     asked: NumberedAsked,
 ) -> Result<Page<TokenView>, Error> {
-    let admitted = match &asked.data {
-        Some(term) => vault.admit_search(caller, term).await?,
-        None => None,
-    };
-    let needs = (Operation::SearchTokensV1, Permission::TokenSearch);
-    let page = find_page(vault, caller, needs, asked).await?;
-    if page.total == 0 {
-        vault.count_miss(caller, admitted).await?;
+    if let Some(term) = &asked.data {
+        vault.count_search(caller, term).await?;
     }
-    Ok(page)
+    let needs = (Operation::SearchTokensV1, Permission::TokenSearch);
+    find_page(vault, caller, needs, asked).await
 }

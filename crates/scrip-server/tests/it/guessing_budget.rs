@@ -3,18 +3,21 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
+    access::AccessPolicy,
     caller::Mandate,
     operations::update_tenant::set_tenant_quotas,
     permission::{
         ApplicationKind::{Private, Public},
         Permission::{TokenCreate, TokenIntentCreate, TokenRead, TokenSearch, TokenUpdate},
+        Permissions,
+        Transform::{Mask, Reveal},
     },
     quota::{Limit, Quotas},
     tenant::{Settings, TenantKind},
 };
 use serde_json::{Value, json};
 
-use crate::server::{Keys, Server, text};
+use crate::server::{Keys, Server, grant, text};
 
 fn luhn_sum(number: &str) -> u32 {
     let weigh = |(at, digit): (usize, u8)| {
@@ -125,6 +128,89 @@ fn callers_with_a_reveal_right_are_not_counted() {
     assert_eq!(scene.server.rows(&scene.keys.tenant, "guesses"), 0);
 }
 
+fn own_card(number: &str) -> Value {
+    json!({"type": "card", "data": {"number": number}, "containers": ["/own/"]})
+}
+
+/// Creates one token more in `/own/` than the budget allows. Fingerprints are the same in all
+/// containers of a tenant.
+#[track_caller]
+fn check_counted_in_own_container(scene: &Scene, key: &str) {
+    let numbers = lookalikes("411111", 21);
+    for (at, number) in numbers.iter().enumerate() {
+        let made = scene.server.created(key, &own_card(number));
+        assert_eq!(made["fingerprint"].is_string(), at < 20, "number {at}");
+    }
+}
+
+#[test]
+fn reveal_right_on_one_container_lifts_no_budget_of_a_caller_that_sees_masks_elsewhere() {
+    let scene = Scene::new(TenantKind::Production);
+    let own = grant("/own/", Reveal, &[TokenCreate, TokenRead]);
+    let rules = vec![own, grant("/pci/", Mask, &[TokenRead])];
+    let key = scene.server.rules(&scene.keys.tenant, rules);
+    check_counted_in_own_container(&scene, &key);
+}
+
+#[test]
+fn reveal_right_on_one_container_lifts_no_budget_of_a_caller_that_creates_elsewhere() {
+    let scene = Scene::new(TenantKind::Production);
+    let access = AccessPolicy {
+        permissions: Permissions::of(&[TokenCreate]),
+        rules: vec![grant("/own/", Reveal, &[TokenCreate, TokenRead])],
+    };
+    let key = scene.server.application(&scene.keys.tenant, Private, access);
+    check_counted_in_own_container(&scene, &key);
+}
+
+#[test]
+fn public_key_with_a_reveal_right_is_counted() {
+    let scene = Scene::new(TenantKind::Production);
+    let access = AccessPolicy {
+        permissions: Permissions::default(),
+        rules: vec![grant("/own/", Reveal, &[TokenCreate, TokenUpdate])],
+    };
+    let key = scene.server.application(&scene.keys.tenant, Public, access);
+    check_counted_in_own_container(&scene, &key);
+}
+
+#[test]
+fn replayed_request_of_a_public_key_with_a_reveal_right_is_counted() {
+    let scene = Scene::new(TenantKind::Production);
+    let access = AccessPolicy {
+        permissions: Permissions::default(),
+        rules: vec![grant("/own/", Reveal, &[TokenCreate, TokenUpdate])],
+    };
+    let key = scene.server.application(&scene.keys.tenant, Public, access);
+    let numbers = lookalikes("411111", 20);
+    let create = |number: &str| {
+        let ask = scene.server.ask("POST", "/tokens").key(&key).once("order-7");
+        ask.json(&own_card(number)).send().status
+    };
+    assert_eq!(create(&numbers[0]), 201);
+    for number in &numbers[1..] {
+        assert_eq!(create(number), 422);
+    }
+    assert_eq!(create(&numbers[0]), 422, "spent: an equal request is not replayed");
+}
+
+#[test]
+fn caller_with_reveal_rules_only_is_not_counted() {
+    let scene = Scene::new(TenantKind::Production);
+    let rules = ["/own/", "/pci/"].map(|it| grant(it, Reveal, &[TokenCreate, TokenRead]));
+    let of_rules = scene.server.rules(&scene.keys.tenant, rules.into());
+    scene.spend(&of_rules, &lookalikes("411111", 45));
+    // A rule on the root comes before plain permissions, and covers every container.
+    let access = AccessPolicy {
+        permissions: Permissions::of(&[TokenCreate, TokenSearch]),
+        rules: vec![grant("/", Reveal, &[TokenRead])],
+    };
+    let of_root = scene.server.application(&scene.keys.tenant, Private, access);
+    scene.spend(&of_root, &lookalikes("411111", 45));
+    scene.flush();
+    assert_eq!(scene.server.rows(&scene.keys.tenant, "guesses"), 0);
+}
+
 #[test]
 fn test_tenants_are_not_counted() {
     let scene = Scene::new(TenantKind::Test);
@@ -159,6 +245,96 @@ fn number_in_metadata_counts_when_the_fingerprint_shows_it() {
         assert!(guess(number).is_string());
     }
     assert_eq!(guess(&numbers[20]), Value::Null);
+}
+
+/// A create whose fingerprint is that of a guess in the metadata, whatever its own data is.
+struct MetadataGuess {
+    token_type: &'static str,
+    own: Value,
+    stored: Value,
+    /// The text that the type's own expression gives for the stored data, and others like it.
+    texts: Vec<String>,
+}
+
+fn metadata_guesses() -> [MetadataGuess; 4] {
+    let texts = |text: fn(u32) -> String| (0..21).map(text).collect();
+    let bank = |account: &str| json!({"routing_number": "021000021", "account_number": account});
+    [
+        MetadataGuess {
+            token_type: "bank",
+            own: bank("11115555"),
+            stored: bank("1000207788"),
+            texts: texts(|it| format!("{}7788|021000021", 100_000 + it)),
+        },
+        MetadataGuess {
+            token_type: "us_bank_account_number",
+            own: json!("1115555"),
+            stored: json!("1000207799"),
+            texts: texts(|it| format!("{}7799", 100_000 + it)),
+        },
+        MetadataGuess {
+            token_type: "social_security_number",
+            own: json!("000-00-0000"),
+            stored: json!("123-20-6789"),
+            texts: texts(|it| format!("123{it:02}6789")),
+        },
+        MetadataGuess {
+            token_type: "employer_id_number",
+            own: json!("00-0000000"),
+            stored: json!("12-3204321"),
+            texts: texts(|it| format!("123{it:02}4321")),
+        },
+    ]
+}
+
+#[test]
+fn bank_and_identity_numbers_in_metadata_count_when_the_fingerprint_shows_them() {
+    for kind in [Private, Public] {
+        let scene = Scene::new(TenantKind::Production);
+        let key = scene.server.permissions(&scene.keys.tenant, kind, &[TokenCreate]);
+        for guess in metadata_guesses() {
+            let token_type = guess.token_type;
+            let stored = json!({"type": token_type, "data": guess.stored});
+            let known = scene.server.created(&scene.keys.private, &stored);
+            let create = |text: &str| {
+                let body = json!({
+                    "type": token_type,
+                    "data": guess.own,
+                    "fingerprint_expression": "{{ metadata.g }}",
+                    "metadata": {"g": text},
+                    "deduplicate_token": true,
+                });
+                scene.server.created(&key, &body)
+            };
+            for text in &guess.texts[..20] {
+                assert!(create(text)["fingerprint"].is_string(), "{kind:?} {token_type} {text}");
+            }
+            let hit = create(&guess.texts[20]);
+            assert_eq!(hit["fingerprint"], Value::Null, "{kind:?} {token_type}");
+            assert_eq!(hit["_extras"]["deduplicated"], json!(false));
+            assert_ne!(hit["id"], known["id"]);
+            // The same number as data has no budget of its own.
+            let as_data = scene.server.created(&key, &stored);
+            assert_eq!(as_data["fingerprint"], Value::Null, "{kind:?} {token_type} as data");
+        }
+    }
+}
+
+#[test]
+fn patched_metadata_counts_when_the_fingerprint_shows_it() {
+    let scene = Scene::new(TenantKind::Production);
+    let body = json!({
+        "type": "social_security_number",
+        "data": "000-00-0000",
+        "fingerprint_expression": "{{ metadata.g }}",
+        "metadata": {"g": "none"},
+    });
+    let id = text(&scene.server.created(&scene.masked, &body), "id");
+    for it in 0..21 {
+        let patch = json!({"metadata": {"g": format!("123-{it:02}-6789")}});
+        let patched = scene.server.patch(&scene.masked, &id, &patch).is(200);
+        assert_eq!(patched["fingerprint"].is_string(), it < 20, "guess {it}");
+    }
 }
 
 #[test]

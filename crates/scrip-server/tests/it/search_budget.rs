@@ -1,4 +1,4 @@
-//! The search budget: `data:` searches without a reveal right that find nothing.
+//! The search budget: `data:` searches of callers that do not see everything in clear.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use scrip_core::{
     operations::update_tenant::set_tenant_quotas,
     permission::{
         ApplicationKind::Private,
-        Permission::{TokenRead, TokenSearch},
+        Permission::{TokenCreate, TokenRead, TokenSearch},
     },
     quota::{Limit, Quotas},
     tenant::{Settings, TenantKind},
@@ -64,7 +64,7 @@ fn check_spent(reply: &Reply) {
 }
 
 #[test]
-fn misses_of_digits_with_the_same_last_four_are_limited() {
+fn terms_of_digits_with_the_same_last_four_are_limited() {
     // Nine digits would count in the guessing budget too.
     let scene = Scene::new(TenantKind::Production, |it| it);
     for it in 0..20 {
@@ -86,19 +86,72 @@ fn misses_of_digits_with_the_same_last_four_are_limited() {
 }
 
 #[test]
-fn searches_with_a_result_are_not_counted_as_misses() {
+fn repeated_searches_of_one_term_count_once() {
     let scene =
-        Scene::new(TenantKind::Production, |it| Quotas { search_misses: Limit::Count(1), ..it });
-    for _ in 0..100 {
-        assert_eq!(
-            scene.search(&scene.masked, "6789").is(200)["data"].as_array().unwrap().len(),
-            1
-        );
+        Scene::new(TenantKind::Production, |it| Quotas { search_misses: Limit::Count(2), ..it });
+    for term in ["6789", "5556789", "none"] {
+        for _ in 0..100 {
+            assert_eq!(scene.search(&scene.masked, term).status, 200);
+        }
     }
 }
 
+/// A caller without a reveal right that can plant the terms it is going to search for.
+fn planter(scene: &Scene) -> String {
+    let permissions = [TokenCreate, TokenSearch];
+    scene.server.permissions(&scene.keys.tenant, Private, &permissions)
+}
+
 #[test]
-fn misses_of_short_texts_are_limited_for_each_application() {
+fn searches_that_find_a_planted_index_are_limited() {
+    let scene = Scene::new(TenantKind::Production, |it| it);
+    let key = planter(&scene);
+    let terms: Vec<_> = (10..31).map(|it| format!("{it}7788")).collect();
+    for planted in terms.chunks(16) {
+        let body = json!({"type": "token", "data": "x", "search_indexes": planted});
+        scene.server.created(&key, &body);
+    }
+    for term in &terms[..20] {
+        let found = scene.search(&key, term).is(200);
+        assert_eq!(found["data"].as_array().unwrap().len(), 1, "the planted token is found");
+    }
+    check_spent(&scene.search(&key, &terms[20]));
+}
+
+#[test]
+fn searches_that_find_a_type_s_own_index_are_limited_too() {
+    // The type's own indexes are trusted, but the data under them is the planter's.
+    let scene =
+        Scene::new(TenantKind::Production, |it| Quotas { search_misses: Limit::Count(1), ..it });
+    let key = planter(&scene);
+    for it in 0..51 {
+        let body = json!({"type": "social_security_number", "data": format!("12345{it:04}")});
+        scene.server.created(&key, &body);
+    }
+    for it in 0..50 {
+        let found = scene.search(&key, &format!("{it:04}")).is(200);
+        assert_eq!(found["data"].as_array().unwrap().len(), 1);
+    }
+    check_spent(&scene.search(&key, "0050"));
+}
+
+#[test]
+fn terms_of_digits_count_for_the_application_whatever_their_last_four() {
+    let scene =
+        Scene::new(TenantKind::Production, |it| Quotas { search_misses: Limit::Count(1), ..it });
+    // An index over the middle digits of a card gives every guess a group of its own.
+    for it in 0..49 {
+        assert_eq!(scene.search(&scene.masked, &format!("22{it:04}")).status, 200);
+    }
+    assert_eq!(scene.search(&scene.masked, "text").status, 200, "shares the budget");
+    check_spent(&scene.search(&scene.masked, "220050"));
+    check_spent(&scene.search(&scene.masked, "411111220050"));
+    let other = scene.server.permissions(&scene.keys.tenant, Private, &[TokenSearch]);
+    assert_eq!(scene.search(&other, "220050").status, 200);
+}
+
+#[test]
+fn short_texts_are_limited_for_each_application() {
     let scene =
         Scene::new(TenantKind::Production, |it| Quotas { search_misses: Limit::Count(1), ..it });
     for it in 0..50 {

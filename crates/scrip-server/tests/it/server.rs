@@ -215,7 +215,7 @@ impl Server {
         self.application(tenant, kind, access)
     }
 
-    fn application(
+    pub(crate) fn application(
         &self,
         tenant: &Arc<Tenant>,
         kind: ApplicationKind,
