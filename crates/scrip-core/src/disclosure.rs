@@ -28,12 +28,12 @@ use crate::{access::Subject, caller::Caller, permission::Transform};
 
 pub(crate) use self::{
     conversion::{check_conversion, is_last4_index},
-    lifetime::{LifeChange, check_life, check_public_move},
+    lifetime::{LifeChange, check_life, check_public_move, is_public},
     moves::check_gain,
     partial_patch::{Named, PartialPatch, named_inputs},
     trust::{
         ExpressionTrust, PatchedExpressions, check_expression_change, drop_inherited_expressions,
-        effective_mask,
+        effective_mask, has_own_fingerprint_expression,
     },
 };
 pub use self::{

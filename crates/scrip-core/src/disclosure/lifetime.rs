@@ -60,7 +60,8 @@ pub(crate) fn check_public_move(
     Ok(())
 }
 
-fn is_public(caller: &Caller) -> bool {
+/// Whether the caller may be a browser that a stranger controls.
+pub(crate) fn is_public(caller: &Caller) -> bool {
     caller.session().is_some() || caller.principal().kind() == ApplicationKind::Public
 }
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use scrip_seal::{Mac, Place, TenantKeys};
 
 use crate::{
+    body::number_version,
     container::Containers,
-    id::{TenantId, TokenId, TokenIntentId},
+    id::{NumberVersion, TenantId, TokenId, TokenIntentId},
     policy::{Policy, Signed},
     store::{InsertToken, Outcome, TokenWrite, UpdateToken},
 };
@@ -31,6 +32,8 @@ pub struct ConvertedIntent {
     pub token: TokenId,
     /// Of the token, when it was converted.
     pub containers: Containers,
+    /// Which writing of the number the token had then.
+    pub number_version: Option<NumberVersion>,
 }
 
 impl Policy for ConvertedIntent {
@@ -40,6 +43,7 @@ impl Policy for ConvertedIntent {
             .bytes(self.intent.0.as_bytes())
             .text(self.token.as_str())
             .text(&self.containers.text())
+            .optional_bytes(self.number_version.as_ref().map(|it| it.0.as_bytes().as_slice()))
     }
 }
 
@@ -76,6 +80,7 @@ impl SessionCard {
         token: Option<&str>,
         intent: Option<TokenIntentId>,
         containers: Option<&str>,
+        number_version: Option<NumberVersion>,
         mac: Option<Mac>,
     ) -> Option<Self> {
         let token = match token {
@@ -83,11 +88,13 @@ impl SessionCard {
             None => None,
         };
         match (token, intent, containers, mac) {
+            (_, _, None, _) if number_version.is_some() => None,
             (Some(token), None, None, None) => Some(Self::Token(token)),
             (None, Some(id), None, None) => Some(Self::Intent { id, converted: None }),
             (Some(token), Some(id), Some(containers), Some(mac)) => {
                 let containers = Containers::parse(containers.split(',')).ok()?;
-                let record = ConvertedIntent { tenant, intent: id, token, containers };
+                let record =
+                    ConvertedIntent { tenant, intent: id, token, containers, number_version };
                 Some(Self::Intent { id, converted: Some(Signed { record, mac }) })
             }
             (_, _, _, _) => None,
@@ -116,12 +123,12 @@ impl TokenWrite {
             }
             Self::Update(UpdateToken { permit, intent, token, .. }) => (permit, intent, token),
         };
+        let intent = (*intent)?;
         let (tenant, keys) = (permit.tenant().id, Arc::clone(&permit.tenant().keys));
         let (token, containers) = (record.id.clone(), record.containers.clone());
-        Some(Conversion {
-            keys,
-            record: ConvertedIntent { tenant, intent: (*intent)?, token, containers },
-        })
+        let number_version = number_version(&keys, tenant, record);
+        let record = ConvertedIntent { tenant, intent, token, containers, number_version };
+        Some(Conversion { keys, record })
     }
 }
 
@@ -141,6 +148,7 @@ impl Conversion {
             Outcome::Existing(found) => ConvertedIntent {
                 token: found.record.id.clone(),
                 containers: found.record.containers.clone(),
+                number_version: number_version(&self.keys, self.record.tenant, &found.record),
                 ..self.record
             },
         };
