@@ -16,7 +16,7 @@ mod record;
 mod view;
 
 pub use card::CardReference;
-pub use converted::{Conversion, ConvertedIntent, SessionCard};
+pub use converted::{Conversion, ConvertedIntent, SessionCard, SessionCardColumns};
 pub use directory_servers::{
     Asking, DirectoryServers, Link, NoDirectoryServers, SchemeRanges, Terms, Unanswered,
 };

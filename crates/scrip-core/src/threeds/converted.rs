@@ -23,6 +23,17 @@ pub enum SessionCard {
     },
 }
 
+/// The columns of a session's row that name its card.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionCardColumns<'a> {
+    pub token: Option<&'a str>,
+    pub intent: Option<TokenIntentId>,
+    /// The others are written by a conversion.
+    pub containers: Option<&'a str>,
+    pub number_version: Option<NumberVersion>,
+    pub mac: Option<Mac>,
+}
+
 /// The token that an intent became. It has a code of its own, because the conversion writes it
 /// without opening the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,14 +86,8 @@ impl SessionCard {
 
     /// As the columns of a row have it. Nothing when they are not as we write them.
     #[must_use]
-    pub fn from_row(
-        tenant: TenantId,
-        token: Option<&str>,
-        intent: Option<TokenIntentId>,
-        containers: Option<&str>,
-        number_version: Option<NumberVersion>,
-        mac: Option<Mac>,
-    ) -> Option<Self> {
+    pub fn from_row(tenant: TenantId, columns: SessionCardColumns<'_>) -> Option<Self> {
+        let SessionCardColumns { token, intent, containers, number_version, mac } = columns;
         let token = match token {
             Some(text) => Some(TokenId::parse(text).ok()?),
             None => None,

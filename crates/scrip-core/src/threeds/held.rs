@@ -94,8 +94,8 @@ impl OpenedSession {
         if card.digest == held.body.number && card.number_version == held.number_version() {
             return Ok(());
         }
-        let reason = "the number of the card was changed after the session was created; \
-                      create a new session";
+        let reason = "the number of the card was changed or written again after the session was \
+                      created; create a new session";
         Err(Error::Conflict { reason })
     }
 }

@@ -6,7 +6,8 @@ use scrip_core::{
     policy::Signed,
     store::{Changed, SessionCardStore, StoreError, StoreFuture},
     threeds::{
-        CardReference, ConvertedIntent, EventRecord, SessionCard, SessionRecord, SessionWrite,
+        CardReference, ConvertedIntent, EventRecord, SessionCard, SessionCardColumns,
+        SessionRecord, SessionWrite,
     },
     time::Timestamp,
 };
@@ -114,13 +115,15 @@ pub(super) async fn find_notified_session(
 
 fn session(row: &Row) -> Result<SessionRecord, StoreError> {
     let unknown = || StoreError::Corrupt("the row of a session is not one of ours");
-    let (tenant, intent) = (TenantId(column(row, 0)?), column::<Option<Uuid>>(row, 7)?);
-    let version = column::<Option<Uuid>>(row, 9)?.map(NumberVersion);
+    let tenant = TenantId(column(row, 0)?);
     let mac: Option<&[u8]> = column(row, 10)?;
-    let mac = mac.map(|it| it.try_into().map(Mac)).transpose().map_err(|_| unknown())?;
-    let intent = intent.map(TokenIntentId);
-    let (token, containers) = (column(row, 6)?, column(row, 8)?);
-    let card = SessionCard::from_row(tenant, token, intent, containers, version, mac);
+    let card = SessionCardColumns {
+        token: column(row, 6)?,
+        intent: column::<Option<Uuid>>(row, 7)?.map(TokenIntentId),
+        containers: column(row, 8)?,
+        number_version: column::<Option<Uuid>>(row, 9)?.map(NumberVersion),
+        mac: mac.map(|it| it.try_into().map(Mac)).transpose().map_err(|_| unknown())?,
+    };
     Ok(SessionRecord {
         tenant,
         id: SessionId(column(row, 1)?),
@@ -128,7 +131,7 @@ fn session(row: &Row) -> Result<SessionRecord, StoreError> {
         created_at: time(row, 3)?,
         ends_at: optional_time(row, 4)?,
         revision: column(row, 5)?,
-        card: card.ok_or_else(unknown)?,
+        card: SessionCard::from_row(tenant, card).ok_or_else(unknown)?,
         body: sealed(row, 11)?,
     })
 }

@@ -8,7 +8,10 @@ use scrip_core::{
     id::{ApplicationId, NumberVersion, SessionId, TenantId, TokenId, TokenIntentId},
     policy::Signed,
     store::{Changed, SessionCardStore, StoreError, StoreFuture},
-    threeds::{CardReference, ConvertedIntent, SessionCard, SessionRecord, SessionWrite},
+    threeds::{
+        CardReference, ConvertedIntent, SessionCard, SessionCardColumns, SessionRecord,
+        SessionWrite,
+    },
     time::Timestamp,
 };
 use scrip_seal::{Mac, Sealed};
@@ -120,9 +123,13 @@ fn session(row: &Row<'_>) -> Option<SessionRecord> {
     let containers: Option<String> = row.get(8).ok()?;
     let number_version: Option<[u8; 16]> = row.get(9).ok()?;
     let mac: Option<[u8; 32]> = row.get(10).ok()?;
-    let intent = intent.map(|it| TokenIntentId(uuid(it)));
-    let version = number_version.map(|it| NumberVersion(uuid(it)));
-    let (token, containers) = (token.as_deref(), containers.as_deref());
+    let card = SessionCardColumns {
+        token: token.as_deref(),
+        intent: intent.map(|it| TokenIntentId(uuid(it))),
+        containers: containers.as_deref(),
+        number_version: number_version.map(|it| NumberVersion(uuid(it))),
+        mac: mac.map(Mac),
+    };
     Some(SessionRecord {
         tenant,
         id: SessionId(uuid(row.get(1).ok()?)),
@@ -130,7 +137,7 @@ fn session(row: &Row<'_>) -> Option<SessionRecord> {
         created_at: Timestamp { unix_ms: row.get(3).ok()? },
         ends_at: ends_at.map(|unix_ms| Timestamp { unix_ms }),
         revision: row.get(5).ok()?,
-        card: SessionCard::from_row(tenant, token, intent, containers, version, mac.map(Mac))?,
+        card: SessionCard::from_row(tenant, card)?,
         body: Sealed::from_stored(row.get(11).ok()?),
     })
 }
