@@ -119,7 +119,7 @@ fn card_created_again_under_the_id_of_a_deleted_one_confirms_no_guess() {
         SHARED.created(&masked, &body);
         read(&masked, &session).refused(409, CHANGED);
     }
-    // Nor does one that was made of an intent.
+    // A card that was made of an intent does not confirm it either.
     SHARED.remove(&masked, &format!("/tokens/{token}")).is(204);
     let intent = text(&SHARED.post(&masked, "/token-intents", &card(&number)).is(201), "id");
     SHARED.created(&masked, &json!({"token_intent_id": intent, "id": token}));

@@ -430,7 +430,7 @@ async fn what_cannot_be_recorded_is_in_nobodys_way() {
     assert_eq!(desk.sweep_sessions(desk.now()).await, 20);
 }
 
-/// Decided in the transaction of the write: nobody can put a session in between.
+/// Decided in the transaction of the write, so no session can come in between.
 async fn update_that_must_not_meet_a_session_is_refused_while_one_names_the_token(desk: Desk) {
     let update = async |before: &TokenRecord, unless_named| {
         let update = UpdateToken {
@@ -460,7 +460,7 @@ async fn update_that_must_not_meet_a_session_is_refused_while_one_names_the_toke
     assert_eq!(desk.find("named").await.unwrap().record, named);
     assert_eq!(update(&free, Some(desk.now())).await, updated);
     assert_eq!(update(&named, None).await, updated);
-    // A session that has ended is in nobody's way.
+    // A session that has ended does not count.
     let named = revised(&named);
     assert_eq!(update(&named, Some(START.after(MINUTE - MOMENT))).await, refused);
     assert_eq!(update(&named, Some(START.after(MINUTE))).await, updated);
