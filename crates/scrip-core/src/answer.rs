@@ -15,7 +15,7 @@ use crate::{
     caller::{Caller, Needs, Permit},
     container::Containers,
     error::Error,
-    id::TokenId,
+    id::{SessionId, TokenId},
     permission::{Permission, Transform},
     plain::Plain,
     request_digest::AnswerKey,
@@ -121,6 +121,8 @@ pub struct Replay {
     pub body: String,
     /// The tokens that it shows, in the order of the body.
     pub tokens: Vec<Replayed>,
+    /// The 3-D Secure session whose outcome it shows.
+    pub(crate) outcome_of: Option<SessionId>,
 }
 
 #[derive(Debug)]
@@ -154,6 +156,9 @@ struct Head {
     /// Digest of the request, where only an equal one is answered with this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     request: Option<[u8; 32]>,
+    /// The 3-D Secure session whose outcome the body shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    outcome_of: Option<String>,
     body: String,
 }
 
@@ -234,7 +239,8 @@ impl Answering<'_> {
         let Rendered { status, body, .. } = rendered;
         let permission = Some(self.permission.as_str().to_owned());
         let AnswerKey { digest, request } = self.digest;
-        let head = json_bytes(&Head { status, permission, tokens, request, body })?;
+        let head = Head { status, permission, tokens, request, outcome_of: None, body };
+        let head = json_bytes(&head)?;
         let place = head_place(self.caller, &digest, self.now);
         let head = self.caller.tenant().keys.seal(Purpose::Answer, &place, &Secret::new(head));
         Ok(AnswerRecord { digest, created_at: self.now, head, parts })
@@ -287,7 +293,7 @@ pub(crate) fn seal_plain_answer(
     };
     let Rendered { status, body, .. } = rendered;
     let AnswerKey { digest, request } = digest;
-    let head = Head { status, permission, tokens: Vec::new(), request, body };
+    let head = Head { status, permission, tokens: Vec::new(), request, outcome_of: None, body };
     let head = Secret::new(json_bytes(&head)?);
     let place = head_place(caller, &digest, now);
     let head = caller.tenant().keys.seal(Purpose::Answer, &place, &head);
@@ -302,6 +308,26 @@ pub(crate) fn seal_permitted_answer(
     rendered: Rendered,
     now: Timestamp,
 ) -> Result<AnswerRecord, Error> {
+    seal_about(permit, key, rendered, (None, now))
+}
+
+/// The same with the outcome of a 3-D Secure session. A replay needs the session as well, and the
+/// card as it was.
+pub(crate) fn seal_outcome(
+    permit: &Permit,
+    key: AnswerKey,
+    rendered: Rendered,
+    (session, now): (SessionId, Timestamp),
+) -> Result<AnswerRecord, Error> {
+    seal_about(permit, key, rendered, (Some(session), now))
+}
+
+fn seal_about(
+    permit: &Permit,
+    key: AnswerKey,
+    rendered: Rendered,
+    (outcome_of, now): (Option<SessionId>, Timestamp),
+) -> Result<AnswerRecord, Error> {
     let Rendered { status, body, .. } = rendered;
     let token = HeadToken {
         span: None,
@@ -312,7 +338,8 @@ pub(crate) fn seal_permitted_answer(
     };
     let permission = Some(permit.permission().as_str().to_owned());
     let AnswerKey { digest, request } = key;
-    let head = Head { status, permission, tokens: vec![token], request, body };
+    let outcome_of = outcome_of.map(|it| it.to_string());
+    let head = Head { status, permission, tokens: vec![token], request, outcome_of, body };
     let place = head_place(permit.caller(), &digest, now);
     let head = Secret::new(json_bytes(&head)?);
     let head = permit.tenant().keys.seal(Purpose::Answer, &place, &head);
@@ -368,7 +395,9 @@ pub(crate) fn open_answer(
         return Err(error);
     }
     tokens.sort_by_key(|it| it.span.start);
-    Ok(Replay { status: head.status, body: head.body, tokens })
+    let session = |it: &str| SessionId::parse(it).ok_or_else(unreadable);
+    let outcome_of = head.outcome_of.as_deref().map(session).transpose()?;
+    Ok(Replay { status: head.status, body: head.body, tokens, outcome_of })
 }
 
 impl HeadToken {

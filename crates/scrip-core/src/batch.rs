@@ -17,6 +17,7 @@ use crate::{
     reveal::{Audience, reveal_found},
     store::{Batched, Deduplicate, Obstacle, Outcome, Render, StoredToken, TokenBatch, TokenWrite},
     tenant::DeduplicationBehavior::{ReadExisting, UpdateExisting},
+    threeds::named_by_session,
     time::Timestamp,
     token::Written,
 };
@@ -120,6 +121,7 @@ impl<'a> Batch<'a> {
                 return self.rename(vault, earlier.unwrap_or(at));
             }
             Obstacle::IntentGone => return Err(conversion::unknown()),
+            Obstacle::NamedBySession => return Err(named_by_session()),
             Obstacle::Stale => entry.step = first_step(self.caller, &entry.draft, false),
             Obstacle::Duplicate(found) => {
                 let ours = before.iter().any(|it| it.touches(&found.record.id));

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use scrip_seal::{Place, Purpose, Sealed, Secret};
+use scrip_seal::{Place, Purpose, Sealed, Secret, TenantKeys};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
     disclosure::Withheld,
     error::{Error, FieldError},
-    id::ApplicationId,
+    id::{ApplicationId, NumberVersion, TenantId},
     plain::Plain,
     store::TokenRecord,
     tenant::Tenant,
+    token_type::TokenType,
 };
 
 /// More than a request can bring at once; patches must not add up to more either.
@@ -30,6 +31,8 @@ pub struct Body {
     /// Which application wrote mask, search indexes and fingerprint expression.
     pub expressions_by: Option<ApplicationId>,
     pub withheld: Withheld,
+    /// Of a card: which writing of its number this is. 3-D Secure sessions are bound to it.
+    pub number_version: Option<NumberVersion>,
 }
 
 #[derive(Serialize)]
@@ -47,6 +50,8 @@ struct Stored<'a> {
     expressions_by: Option<String>,
     #[serde(skip_serializing_if = "Withheld::is_empty")]
     withheld: &'a Withheld,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number_version: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -59,6 +64,7 @@ struct Read {
     expressions_by: Option<String>,
     #[serde(default)]
     withheld: Withheld,
+    number_version: Option<String>,
 }
 
 impl Body {
@@ -71,6 +77,7 @@ impl Body {
             fingerprint_expression: self.fingerprint_expression.as_deref(),
             expressions_by: self.expressions_by.map(|it| it.0.to_string()),
             withheld: &self.withheld,
+            number_version: self.number_version.map(|it| it.to_string()),
         };
         // Room for the whole text: a buffer that grows leaves copies of itself behind.
         let mut bytes = Vec::with_capacity(1024);
@@ -78,11 +85,15 @@ impl Body {
         if bytes.len() > BODY_BYTES_MAX {
             return Err(FieldError::new("data", "the token would be larger than 2 MiB").into());
         }
-        Ok(tenant.keys.seal(Purpose::Data, &place(tenant, record), &Secret::new(bytes)))
+        Ok(tenant.keys.seal(Purpose::Data, &place(tenant.id, record), &Secret::new(bytes)))
     }
 
     pub(crate) fn open(tenant: &Tenant, record: &TokenRecord) -> Result<Self, Error> {
-        let secret = tenant.keys.open(Purpose::Data, &place(tenant, record), &record.body)?;
+        Self::open_with(&tenant.keys, tenant.id, record)
+    }
+
+    fn open_with(keys: &TenantKeys, tenant: TenantId, record: &TokenRecord) -> Result<Self, Error> {
+        let secret = keys.open(Purpose::Data, &place(tenant, record), &record.body)?;
         let read: Read = serde_json::from_slice(secret.expose())
             .map_err(|_| Error::Internal("a token's body is not one of ours".into()))?;
         Ok(Self {
@@ -93,6 +104,7 @@ impl Body {
             fingerprint_expression: read.fingerprint_expression,
             expressions_by: read.expressions_by.and_then(|it| ApplicationId::parse(&it)),
             withheld: read.withheld,
+            number_version: read.number_version.and_then(|it| NumberVersion::parse(&it)),
         })
     }
 }
@@ -108,15 +120,28 @@ impl Body {
             fingerprint_expression: self.fingerprint_expression.clone(),
             expressions_by: self.expressions_by,
             withheld: self.withheld.clone(),
+            number_version: self.number_version,
         }
     }
 }
 
+/// Nothing for what is no card, and for a body that is not ours.
+pub(crate) fn number_version(
+    keys: &TenantKeys,
+    tenant: TenantId,
+    record: &TokenRecord,
+) -> Option<NumberVersion> {
+    if record.token_type != TokenType::Card {
+        return None;
+    }
+    Body::open_with(keys, tenant, record).ok()?.number_version
+}
+
 /// Every column beside the body is part of its place. Whoever writes to the database can neither
 /// move a token into another container, nor give it another expiry, creator or fingerprint.
-fn place(tenant: &Tenant, record: &TokenRecord) -> Place {
+fn place(tenant: TenantId, record: &TokenRecord) -> Place {
     let mut place = Place::new("token.body")
-        .bytes(tenant.id.0.as_bytes())
+        .bytes(tenant.0.as_bytes())
         .text(record.id.as_str())
         .text(record.token_type.as_str())
         .optional_bytes(record.fingerprint.as_ref().map(|it| it.0.as_slice()))

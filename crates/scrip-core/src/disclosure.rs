@@ -33,7 +33,7 @@ pub(crate) use self::{
     partial_patch::{Named, PartialPatch, named_inputs},
     trust::{
         ExpressionTrust, PatchedExpressions, check_expression_change, drop_inherited_expressions,
-        effective_mask,
+        effective_mask, has_own_fingerprint_expression,
     },
 };
 pub use self::{

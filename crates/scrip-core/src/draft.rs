@@ -14,7 +14,7 @@ use crate::{
     error::{Error, FieldError},
     expressions::{Evaluated, Evaluation, Failures, IdSource, token_id},
     guessing_budget::{EvaluatedNumbers, Fingerprinting, numbers::EvaluatedTexts},
-    id::TokenId,
+    id::{NumberVersion, TokenId},
     permission::{Permission, Transform},
     plain::Plain,
     reveal::{Audience, show},
@@ -90,6 +90,9 @@ impl Draft {
             fingerprint_expression: new.fingerprint_expression.take(),
             expressions_by: Some(caller.application()),
             withheld: Withheld::default(),
+            // Also under the id of a token that was deleted: sessions of that one stay with it.
+            number_version: (token_type == TokenType::Card)
+                .then(|| NumberVersion::random(vault.chance)),
         };
         let failures = if knows_data { Failures::Report } else { Failures::Hide };
         let evaluation = Evaluation { caller, token_type, body: &body, vault, failures };

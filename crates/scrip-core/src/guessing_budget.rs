@@ -25,7 +25,9 @@ use crate::{
     error::Error,
     guessing_budget::{
         ledger::Counting,
-        numbers::{CountedNumber, EvaluatedTexts, compared_numbers, evaluated_numbers},
+        numbers::{
+            CountedNumber, EvaluatedTexts, NUMBERS_MAX, compared_numbers, evaluated_numbers,
+        },
     },
     id::TenantId,
     permission::ApplicationKind,
@@ -233,6 +235,9 @@ impl Vault {
         let limits = GuessLimits::of(&caller.tenant().quotas);
         if numbers.is_empty() || limits.is_off() {
             return Ok(Fingerprinting::On);
+        }
+        if numbers.len() > NUMBERS_MAX {
+            return Ok(Fingerprinting::Withheld);
         }
         let counting = Counting::of(caller, limits, self.clock.now());
         let counted = self.guesses.count(&*self.store, counting, numbers).await?;

@@ -32,12 +32,21 @@ uuid_id! {
     TenantId ApplicationId ApiKeyId TokenIntentId
     /// Of a 3-D Secure session; also what all its messages call the transaction.
     SessionId
+    /// Of one writing of a card's number. It says nothing about the number.
+    NumberVersion
 }
 
 impl TenantId {
     /// Not a tenant: the chain of records about the vault itself has this id. Ids of tenants are
     /// random, and never this one.
     pub const VAULT: Self = Self(Uuid::nil());
+}
+
+impl NumberVersion {
+    #[must_use]
+    pub fn random(chance: fn(&mut [u8])) -> Self {
+        Self(random_uuid(chance))
+    }
 }
 
 /// A new random (version 4) identifier.

@@ -11,18 +11,20 @@ use crate::{
     disclosure::{
         ExpressionTrust, LifeChange, Named, PartialPatch, PatchedExpressions, Rule, Withheld,
         check_expression_change, check_gain, check_life, check_public_move,
-        drop_inherited_expressions, effective_mask, has_reveal_right, named_inputs,
+        drop_inherited_expressions, effective_mask, has_own_fingerprint_expression,
+        has_reveal_right, named_inputs,
     },
     draft::check_expiry,
     error::{Error, FieldError},
     expressions::{Evaluated, Evaluation, Failures, names_secret},
     guessing_budget::{EvaluatedNumbers, Fingerprinting, numbers::EvaluatedTexts},
-    id::TokenIntentId,
+    id::{NumberVersion, TokenIntentId},
     permission::{Permission, Transform},
     plain::Plain,
     reveal::{Audience, outline, reveal_found, show},
     store::{CvcChange, Deduplicate, Modified, StoredToken, TokenRecord, TokenWrite, UpdateToken},
     tenant::{DeduplicationBehavior, TenantKind},
+    threeds::names_number,
     time::Timestamp,
     token::{TokenPatch, TokenView, Written},
     token_type::TokenType,
@@ -37,6 +39,7 @@ pub(crate) struct Change {
     pub(crate) identity_changed: bool,
     /// What its expressions gave, where the guessing budget counts it.
     texts: Option<EvaluatedTexts>,
+    unless_named: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy)]
@@ -96,6 +99,10 @@ impl Patching<'_> {
         } else {
             patch_attributes(token_type, &mut body, patch)?;
         }
+        let writes_number = self.writes_number(&before, &body, patch);
+        if writes_number && !has_reveal_right(caller, &before) {
+            body.number_version = Some(NumberVersion::random(vault.chance));
+        }
         let patched = PatchedExpressions::of(patch);
         if has_reveal_right(caller, &before)
             && patches_expressions(patch)
@@ -122,7 +129,9 @@ impl Patching<'_> {
         record.expressions = trust.marks(caller, token_type, &body, vault.disclosure);
         record.body = body.seal(tenant, &record)?;
         let token = StoredToken { record, cvc: kept_cvc };
-        Ok(Change { token, body, cvc, identity_changed, texts })
+        let unless_named = writes_number && caller.is_browser();
+        let unless_named = unless_named.then(|| vault.clock.latest());
+        Ok(Change { token, body, cvc, identity_changed, texts, unless_named })
     }
 
     /// Where the token goes, which must be allowed and must not show the caller more of it.
@@ -158,6 +167,16 @@ impl Patching<'_> {
             check_expiry(ends, self.now)?;
         }
         Ok(ends)
+    }
+
+    /// Whether 3-D Secure sessions have to take the number for another one. The numbers are not
+    /// compared: a session would tell a caller without a reveal right whether its guess is right. A
+    /// create that found this token by the type's own fingerprint brings the same number.
+    fn writes_number(self, before: &TokenRecord, body: &Body, patch: &TokenPatch) -> bool {
+        let (token_type, work) = (before.token_type, self.caller.work());
+        let is_found = matches!(self.cause, PatchCause::Deduplication { .. });
+        names_number(token_type, patch)
+            && !(is_found && has_own_fingerprint_expression(work, token_type, body))
     }
 
     /// Of data that the patch leaves as it is.
@@ -294,6 +313,7 @@ impl Change {
             cvc,
             intent,
             deduplicate,
+            unless_named: self.unless_named,
             audit,
         })
     }

@@ -394,6 +394,8 @@ pub struct UpdateToken {
     /// As for an insert.
     pub intent: Option<TokenIntentId>,
     pub deduplicate: Deduplicate,
+    /// Refused if a 3-D Secure session that lives then names the token.
+    pub unless_named: Option<Timestamp>,
     pub audit: AuditRecord,
 }
 
@@ -447,6 +449,8 @@ pub enum Obstacle {
     Duplicate(Box<StoredToken>),
     /// Somebody else converted or deleted it, or its time is over.
     IntentGone,
+    /// A 3-D Secure session names the token of an [`UpdateToken`] that must not meet one.
+    NamedBySession,
 }
 
 /// What became of a change to something that may have changed or gone meanwhile.

@@ -16,7 +16,7 @@ mod record;
 mod view;
 
 pub use card::CardReference;
-pub use converted::{Conversion, ConvertedIntent, SessionCard};
+pub use converted::{Conversion, ConvertedIntent, SessionCard, SessionCardColumns};
 pub use directory_servers::{
     Asking, DirectoryServers, Link, NoDirectoryServers, SchemeRanges, Terms, Unanswered,
 };
@@ -29,9 +29,9 @@ pub use view::{AuthenticationView, SessionView};
 pub(crate) use card::{FoundCard, find_card};
 pub(crate) use event::{Cause, events};
 pub(crate) use held::{
-    Held, OpenedSession, TRIES_MAX, Writing, check_access, find_held, find_notified, moment,
-    not_possible, overtaken,
+    Held, OpenedSession, TRIES_MAX, Writing, check_access, check_outcome, find_held, find_notified,
+    moment, not_possible, overtaken,
 };
 pub(crate) use lookup::find_rails;
 pub(crate) use notify::notify;
-pub(crate) use number::refuse_number_change;
+pub(crate) use number::{named_by_session, names_number, refuse_number_change};

@@ -197,6 +197,15 @@ impl TypesOwn {
     }
 }
 
+/// Whether two tokens with such an expression and one fingerprint have the same secret.
+pub(crate) fn has_own_fingerprint_expression(
+    work: &WorkMeter,
+    token_type: TokenType,
+    body: &Body,
+) -> bool {
+    TypesOwn::of(work, token_type, body).fingerprint_expression
+}
+
 /// When an application other than their writer replaces the secret, expressions fall back to the
 /// type's own: a stranger may have planted them under an id that is easy to guess. All browsers with
 /// the key of one public application are strangers to each other, so of expressions that came from

@@ -26,10 +26,14 @@ pub(crate) struct CountedNumber {
 const CARD_DIGITS_MIN: usize = 12;
 const IDENTITY_DIGITS: usize = 9;
 /// What people write between the digits of a number.
-const SEPARATORS: &[char] = &[' ', '-', '.', '_', '/', ',', ':', '|'];
+const SEPARATORS: &[char] =
+    &[' ', '\t', '\u{a0}', '-', '.', '_', '/', ',', ':', '|', '+', '(', ')'];
 /// What may be inside a run of digits. The others stand between two numbers as well.
 const RUN_SEPARATORS: &[char] = &[' ', '-', '.', '_'];
 const RUN_DIGITS_MIN: usize = 4;
+/// Each number is a row of the store for 90 days, so a request with more of them is not counted but
+/// treated as if a budget were spent.
+pub(super) const NUMBERS_MAX: usize = 100;
 /// The last run of a text takes all digits that are left: every run is a read of the store.
 const RUNS_MAX: usize = 8;
 
@@ -67,6 +71,7 @@ impl NumberKind {
 struct Collector<'a> {
     caller: &'a Caller,
     class: CallerClass,
+    /// At most one more than are counted.
     found: Vec<CountedNumber>,
 }
 
@@ -76,6 +81,9 @@ impl<'a> Collector<'a> {
     }
 
     fn add(&mut self, kind: NumberKind, group: [&str; 2], digits: &str) {
+        if self.found.len() > NUMBERS_MAX {
+            return;
+        }
         let keys = &self.caller.tenant().keys;
         let [first, last] = group.map(str::as_bytes);
         let name = keys.guess_digest(&[b"group", kind.label(), first, last]);
@@ -160,6 +168,19 @@ impl<'a> Collector<'a> {
         Some(digits)
     }
 
+    /// Texts and numbers of open data that are digits and separators and nothing else.
+    fn leaves(&mut self, value: &Value) {
+        match value {
+            Value::Null | Value::Bool(_) => (),
+            Value::Number(number) => {
+                drop(self.plain_text(&Zeroizing::new(number.to_string())));
+            }
+            Value::String(text) => drop(self.plain_text(text)),
+            Value::Array(items) => items.iter().for_each(|it| self.leaves(it)),
+            Value::Object(members) => members.values().for_each(|it| self.leaves(it)),
+        }
+    }
+
     /// Any value of a request body whose type is not known.
     fn body(&mut self, value: &Value) {
         match value {
@@ -208,7 +229,9 @@ pub(super) fn evaluated_numbers(
         TokenType::SocialSecurityNumber | TokenType::EmployerIdNumber => {
             collector.identity(&digits_of(data.as_str().unwrap_or_default()));
         }
-        TokenType::Token | TokenType::UsBankRoutingNumber => (),
+        // A card number in an object is guessed like any other.
+        TokenType::Token => collector.leaves(data),
+        TokenType::UsBankRoutingNumber => (),
     }
     let fingerprint = texts.fingerprint.as_ref();
     for text in fingerprint.map(|it| &it.text).into_iter().chain(&texts.indexes) {

@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     Vault,
-    answer::{AnswerRecord, Remember, seal_permitted_answer},
+    answer::{AnswerRecord, Remember, seal_outcome},
     audit::{AuditRecord, Operation},
     caller::{Caller, Permit},
     error::{Error, FieldError},
@@ -197,7 +197,8 @@ async fn conclude(
     let view = view.transpose()?;
     let outcome = view.as_ref().map_or("failed", |it| it.authentication.status.name());
     let seal = |(remember, view): (&Remember<AuthenticationView>, &AuthenticationView)| {
-        seal_permitted_answer(permit, remember.claim.digest, (remember.render)(view), now)
+        let shown = (next.record.id, now);
+        seal_outcome(permit, remember.claim.digest, (remember.render)(view), shown)
     };
     let answer = remember.as_ref().zip(view.as_ref()).map(seal).transpose()?;
     let writing = writing(vault, permit.caller(), outcome, answer);

@@ -11,6 +11,7 @@ use crate::{
     guessing_budget::Fingerprinting,
     request_digest::SentRequest,
     store::{AskedAnswer, Claim, Claimed, IN_FLIGHT, StoredAnswer},
+    threeds::check_outcome,
 };
 
 /// How long an answer is remembered.
@@ -26,8 +27,8 @@ pub enum Turn {
 }
 
 /// # Errors
-/// The first request is still in flight, the caller lost the right that its answer needed, or that
-/// it is given again cannot be recorded.
+/// The first request is still in flight, the caller lost the right that its answer needed, the card
+/// of a 3-D Secure outcome has another number now, or that it is given again cannot be recorded.
 pub async fn claim_answer(
     vault: &Vault,
     caller: &Caller,
@@ -83,6 +84,9 @@ async fn claim(
                 return Err(Error::Unprocessable { reason: OTHER_REQUEST });
             }
             let replay = open_answer(caller, &answer, request.map(|it| it.digest(caller)))?;
+            if let Some(session) = replay.outcome_of {
+                check_outcome(vault, caller, session).await?;
+            }
             let (operation, seen) = replayed(operation, &answer);
             vault.record_seen(caller, operation, seen).await?;
             Ok(Turn::Replay(replay))

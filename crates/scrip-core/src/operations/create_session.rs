@@ -74,6 +74,7 @@ pub async fn create_session(
         metadata: new.metadata,
         secret: secret(vault.chance),
         number: card.digest,
+        number_version: card.number_version.map(|it| it.to_string()),
         ..SessionBody::new(state, &new.card, card.permit.containers(), rails)
     };
     let record = SessionRecord {

@@ -15,9 +15,9 @@ use crate::{
     patch::{Change, PatchCause, Patching},
     permission::Permission,
     reveal::{Audience, reveal_found},
-    store::{Batched, Deduplicate, Outcome, Render, StoredToken, TokenBatch},
+    store::{Batched, Deduplicate, Obstacle, Outcome, Render, StoredToken, TokenBatch},
     tenant::DeduplicationBehavior::ReadExisting,
-    threeds::refuse_number_change,
+    threeds::{named_by_session, refuse_number_change},
     time::Timestamp,
     token::{TokenPatch, Written},
 };
@@ -65,7 +65,11 @@ pub async fn update_token(
                 }
                 _ => return change.written(&shown_by, None, audience),
             },
-            Batched::Refused(_) => (),
+            Batched::Refused(obstacles) => {
+                if obstacles.iter().any(|(_, it)| *it == Obstacle::NamedBySession) {
+                    return Err(named_by_session());
+                }
+            }
         }
     }
     Err(too_contended())

@@ -9,7 +9,7 @@ use crate::{
     body::Body,
     caller::{Caller, Permit},
     error::Error,
-    id::{TokenId, TokenIntentId},
+    id::{NumberVersion, TokenId, TokenIntentId},
     permission::Permission,
     plain::Plain,
     store::StoredToken,
@@ -72,6 +72,8 @@ pub(crate) struct FoundCard {
     pub(crate) permit: Permit,
     /// A keyed digest of the number, as a session keeps it.
     pub(crate) digest: String,
+    /// Of a token. The number of an intent is written once.
+    pub(crate) number_version: Option<NumberVersion>,
 }
 
 /// Nothing when there is no such card.
@@ -85,7 +87,7 @@ pub(crate) async fn find_card(
     card: &CardReference,
 ) -> Result<Option<FoundCard>, Error> {
     let (inquiry, now) = (caller.inquire(permission)?, vault.clock.latest());
-    let (permit, data, expires_at) = match card {
+    let (permit, data, expires_at, number_version) = match card {
         CardReference::Token(id) => {
             let found = vault.store.find_token(inquiry, id, now).await?;
             let Some(StoredToken { record, .. }) = found else { return Ok(None) };
@@ -93,7 +95,8 @@ pub(crate) async fn find_card(
             if record.token_type != TokenType::Card {
                 return Ok(None);
             }
-            (permit, Body::open(caller.tenant(), &record)?.data, record.expires_at)
+            let body = Body::open(caller.tenant(), &record)?;
+            (permit, body.data, record.expires_at, body.number_version)
         }
         CardReference::TokenIntent(id) => {
             let found = vault.store.find_token_intent(inquiry, *id, now).await?;
@@ -102,14 +105,16 @@ pub(crate) async fn find_card(
             if record.token_type != TokenType::Card {
                 return Ok(None);
             }
-            (permit, IntentBody::open(caller.tenant(), &record)?.data, Some(record.expires_at))
+            let body = IntentBody::open(caller.tenant(), &record)?;
+            (permit, body.data, Some(record.expires_at), None)
         }
     };
     let number = data.expose().get("number").and_then(Value::as_str).unwrap_or_default();
     let digest = caller.tenant().keys.card_number(number.as_bytes());
     let digest = digest.iter().map(|it| format!("{it:02x}")).collect();
     let number = CardNumber::parse(number).ok();
-    Ok(Some(FoundCard { number, expiry: expiry(&data), expires_at, permit, digest }))
+    let expiry = expiry(&data);
+    Ok(Some(FoundCard { number, expiry, expires_at, permit, digest, number_version }))
 }
 
 fn expiry(data: &Plain) -> Option<String> {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use scrip_seal::{Mac, Place, TenantKeys};
 
 use crate::{
+    body::number_version,
     container::Containers,
-    id::{TenantId, TokenId, TokenIntentId},
+    id::{NumberVersion, TenantId, TokenId, TokenIntentId},
     policy::{Policy, Signed},
     store::{InsertToken, Outcome, TokenWrite, UpdateToken},
 };
@@ -22,6 +23,17 @@ pub enum SessionCard {
     },
 }
 
+/// The columns of a session's row that name its card.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionCardColumns<'a> {
+    pub token: Option<&'a str>,
+    pub intent: Option<TokenIntentId>,
+    /// The others are written by a conversion.
+    pub containers: Option<&'a str>,
+    pub number_version: Option<NumberVersion>,
+    pub mac: Option<Mac>,
+}
+
 /// The token that an intent became. It has a code of its own, because the conversion writes it
 /// without opening the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +43,8 @@ pub struct ConvertedIntent {
     pub token: TokenId,
     /// Of the token, when it was converted.
     pub containers: Containers,
+    /// Which writing of the number the token had then.
+    pub number_version: Option<NumberVersion>,
 }
 
 impl Policy for ConvertedIntent {
@@ -40,6 +54,7 @@ impl Policy for ConvertedIntent {
             .bytes(self.intent.0.as_bytes())
             .text(self.token.as_str())
             .text(&self.containers.text())
+            .optional_bytes(self.number_version.as_ref().map(|it| it.0.as_bytes().as_slice()))
     }
 }
 
@@ -71,23 +86,20 @@ impl SessionCard {
 
     /// As the columns of a row have it. Nothing when they are not as we write them.
     #[must_use]
-    pub fn from_row(
-        tenant: TenantId,
-        token: Option<&str>,
-        intent: Option<TokenIntentId>,
-        containers: Option<&str>,
-        mac: Option<Mac>,
-    ) -> Option<Self> {
+    pub fn from_row(tenant: TenantId, columns: SessionCardColumns<'_>) -> Option<Self> {
+        let SessionCardColumns { token, intent, containers, number_version, mac } = columns;
         let token = match token {
             Some(text) => Some(TokenId::parse(text).ok()?),
             None => None,
         };
         match (token, intent, containers, mac) {
+            (_, _, None, _) if number_version.is_some() => None,
             (Some(token), None, None, None) => Some(Self::Token(token)),
             (None, Some(id), None, None) => Some(Self::Intent { id, converted: None }),
             (Some(token), Some(id), Some(containers), Some(mac)) => {
                 let containers = Containers::parse(containers.split(',')).ok()?;
-                let record = ConvertedIntent { tenant, intent: id, token, containers };
+                let record =
+                    ConvertedIntent { tenant, intent: id, token, containers, number_version };
                 Some(Self::Intent { id, converted: Some(Signed { record, mac }) })
             }
             (_, _, _, _) => None,
@@ -116,12 +128,12 @@ impl TokenWrite {
             }
             Self::Update(UpdateToken { permit, intent, token, .. }) => (permit, intent, token),
         };
+        let intent = (*intent)?;
         let (tenant, keys) = (permit.tenant().id, Arc::clone(&permit.tenant().keys));
         let (token, containers) = (record.id.clone(), record.containers.clone());
-        Some(Conversion {
-            keys,
-            record: ConvertedIntent { tenant, intent: (*intent)?, token, containers },
-        })
+        let number_version = number_version(&keys, tenant, record);
+        let record = ConvertedIntent { tenant, intent, token, containers, number_version };
+        Some(Conversion { keys, record })
     }
 }
 
@@ -141,6 +153,7 @@ impl Conversion {
             Outcome::Existing(found) => ConvertedIntent {
                 token: found.record.id.clone(),
                 containers: found.record.containers.clone(),
+                number_version: number_version(&self.keys, self.record.tenant, &found.record),
                 ..self.record
             },
         };

@@ -12,7 +12,7 @@ use crate::{
     container::Containers,
     directory::Directory,
     error::{self, Error, FieldError},
-    id::SessionId,
+    id::{NumberVersion, SessionId},
     permission::Permission,
     store::Changed,
     tenant::Tenant,
@@ -83,16 +83,33 @@ pub(crate) async fn find_held(
 }
 
 impl OpenedSession {
+    /// By the number and by its writing: with the number alone a session would tell whether a number
+    /// that was written without a reveal right is the right one.
+    ///
     /// # Errors
-    /// The card has another number than the session was created for.
+    /// The card has another number than the session was created for, or it was written since.
     pub(crate) fn check_number(&self) -> Result<(), Error> {
-        if self.card.as_ref().is_none_or(|it| it.digest == self.held.body.number) {
+        let Some(card) = &self.card else { return Ok(()) };
+        let held = &self.held;
+        if card.digest == held.body.number && card.number_version == held.number_version() {
             return Ok(());
         }
-        let reason = "the number of the card was changed after the session was created; \
-                      create a new session";
+        let reason = "the number of the card was changed or written again after the session was \
+                      created; create a new session";
         Err(Error::Conflict { reason })
     }
+}
+
+/// Before an outcome that was given once is given again.
+///
+/// # Errors
+/// As for [`find_held`] and [`OpenedSession::check_number`].
+pub(crate) async fn check_outcome(
+    vault: &Vault,
+    caller: &Caller,
+    id: SessionId,
+) -> Result<(), Error> {
+    find_held(vault, caller, Permission::SessionAuthenticate, id).await?.check_number()
 }
 
 /// A session that somebody without a key speaks of: whose it is, only its row says, and opening it
@@ -140,12 +157,21 @@ impl Held {
         let Some(converted) = self.record.card.converted() else {
             return Ok((self.body.card()?, self.body.containers()?));
         };
-        let ConvertedIntent { tenant: of, intent, token, containers } = &converted.record;
+        let ConvertedIntent { tenant: of, intent, token, containers, .. } = &converted.record;
         let is_same = *of == tenant.id && Some(*intent) == self.record.card.intent();
         if !is_same || !converted.is_ours(&tenant.keys) {
             return Err(Error::Internal("the card of a session was altered".into()));
         }
         Ok((CardReference::Token(token.clone()), containers.clone()))
+    }
+
+    /// Which writing of the number the session is bound to: that of its token, or the one that the
+    /// conversion of its intent made or found. To be asked after [`Held::card`], which checks it.
+    fn number_version(&self) -> Option<NumberVersion> {
+        match self.record.card.converted() {
+            Some(converted) => converted.record.number_version,
+            None => self.body.number_version(),
+        }
     }
 
     /// After an event. The row is the next one of the same session, not yet sealed.

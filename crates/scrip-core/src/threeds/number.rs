@@ -1,19 +1,15 @@
 //! The number of a card that a session names.
 
 use crate::{
-    Vault,
-    caller::Caller,
-    error::Error,
-    permission::{ApplicationKind, Permission},
-    plain::Plain,
-    store::TokenRecord,
-    token::TokenPatch,
-    token_type::TokenType,
+    Vault, caller::Caller, error::Error, permission::Permission, plain::Plain, store::TokenRecord,
+    token::TokenPatch, token_type::TokenType,
 };
 
 /// A public application or an access session may be in the hands of the payer, who could have one
 /// card authenticated and another one charged. So neither writes the number of a card that a session
 /// names, not even the same number: the difference would tell whether a guess is right.
+///
+/// The store decides it again when it writes. Here it comes before the number counts as a guess.
 ///
 /// # Errors
 /// The patch has a number, and a session names the card.
@@ -23,20 +19,25 @@ pub(crate) async fn refuse_number_change(
     token: &TokenRecord,
     patch: &TokenPatch,
 ) -> Result<(), Error> {
-    let is_public = caller.principal().kind() == ApplicationKind::Public;
-    let is_browser = is_public || caller.session().is_some();
-    if !is_browser || token.token_type != TokenType::Card {
-        return Ok(());
-    }
-    let data = patch.data.as_ref().map(Plain::expose);
-    if !data.is_some_and(|it| it.get("number").is_some() || !it.is_object()) {
+    if !caller.is_browser() || !names_number(token.token_type, patch) {
         return Ok(());
     }
     let inquiry = caller.inquire(Permission::TokenUpdate)?;
     let now = vault.clock.latest();
     if vault.store.is_named_by_session(inquiry, &token.id, now).await? {
-        let reason = "a 3-D Secure session was created for the number of this card";
-        return Err(Error::Conflict { reason });
+        return Err(named_by_session());
     }
     Ok(())
+}
+
+/// Whether a patch has the number of a card, whatever number it is.
+pub(crate) fn names_number(token_type: TokenType, patch: &TokenPatch) -> bool {
+    let data = patch.data.as_ref().map(Plain::expose);
+    let names = data.is_some_and(|it| it.get("number").is_some() || !it.is_object());
+    names && token_type == TokenType::Card
+}
+
+pub(crate) fn named_by_session() -> Error {
+    let reason = "a 3-D Secure session was created for the number of this card";
+    Error::Conflict { reason }
 }

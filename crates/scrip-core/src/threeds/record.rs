@@ -16,7 +16,7 @@ use crate::{
     audit::AuditRecord,
     container::Containers,
     error::Error,
-    id::{ApplicationId, SessionId, TenantId, TokenId, TokenIntentId},
+    id::{ApplicationId, NumberVersion, SessionId, TenantId, TokenId, TokenIntentId},
     tenant::Tenant,
     threeds::{CardReference, EventRecord, Rail, SessionCard},
     time::Timestamp,
@@ -71,6 +71,8 @@ pub struct SessionBody {
     pub(crate) containers: String,
     /// A keyed digest of the number for which the session was created.
     pub(crate) number: String,
+    /// Which writing of it, where the session was created for a token.
+    pub(crate) number_version: Option<String>,
     /// The first is the card's own brand.
     pub rails: Vec<Rail>,
     pub device: Device,
@@ -101,6 +103,7 @@ impl SessionBody {
             token_intent,
             containers: containers.text(),
             number: String::new(),
+            number_version: None,
             rails,
             device: Device::Browser,
             device_info: DeviceInfo::default(),
@@ -124,6 +127,10 @@ impl SessionBody {
 
     pub(crate) fn containers(&self) -> Result<Containers, Error> {
         Containers::parse(self.containers.split(',')).map_err(|_| not_ours())
+    }
+
+    pub(crate) fn number_version(&self) -> Option<NumberVersion> {
+        self.number_version.as_deref().and_then(NumberVersion::parse)
     }
 
     #[must_use]

@@ -70,6 +70,7 @@ mod search_budget;
 mod search_tokens;
 mod server;
 mod session_containers;
+mod session_number_writes;
 mod session_numbers;
 mod session_rights;
 mod session_rules;

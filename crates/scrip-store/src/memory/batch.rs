@@ -105,18 +105,20 @@ impl State {
     }
 
     fn update(&mut self, tenant: TenantId, update: UpdateToken) -> Attempt {
-        let UpdateToken { token, cvc, intent, deduplicate, audit, .. } = update;
+        let UpdateToken { token, cvc, intent, deduplicate, unless_named, audit, .. } = update;
         if !self.convert(tenant, intent, &audit) {
             return Err(Obstacle::IntentGone);
         }
         let (own_id, updated) = (token.id.clone(), token.clone());
         let found = self.duplicate(tenant, &token, deduplicate, (Some(&own_id), audit.at));
         let at = self.live(tenant, &own_id, audit.at);
+        let is_named = unless_named.is_some_and(|now| self.names_token(tenant, &own_id, now));
         let row = at.and_then(|it| self.tokens.get_mut(it));
         let Some(row) = row.filter(|it| it.token.record.revision + 1 == token.revision) else {
             return Err(Obstacle::Stale);
         };
         let (outcome, id) = match found {
+            _ if is_named => return Err(Obstacle::NamedBySession),
             Some(found) if deduplicate == Deduplicate::Tell => {
                 return Err(Obstacle::Duplicate(Box::new(found)));
             }

@@ -21,18 +21,19 @@ impl SessionCardStore for MemoryStore {
         token: &'a TokenId,
         now: Timestamp,
     ) -> StoreFuture<'a, bool> {
-        self.with(move |it| {
-            let tenant = inquiry.tenant().id;
-            it.sessions.iter().any(|it| {
-                it.tenant == tenant
-                    && it.card.token() == Some(token)
-                    && it.ends_at.is_none_or(|it| it > now)
-            })
-        })
+        self.with(move |it| it.names_token(inquiry.tenant().id, token, now))
     }
 }
 
 impl State {
+    pub(super) fn names_token(&self, tenant: TenantId, token: &TokenId, now: Timestamp) -> bool {
+        self.sessions.iter().any(|it| {
+            it.tenant == tenant
+                && it.card.token() == Some(token)
+                && it.ends_at.is_none_or(|it| it > now)
+        })
+    }
+
     pub(super) fn insert_session(
         &mut self,
         tenant: TenantId,

@@ -83,7 +83,7 @@ async fn update_token(
     transaction: &mut Transaction,
     update: &UpdateToken,
 ) -> Result<Attempt, StoreError> {
-    let UpdateToken { permit, token, cvc, intent, deduplicate, audit } = update;
+    let UpdateToken { permit, token, cvc, intent, deduplicate, unless_named, audit } = update;
     let tenant = transaction.tenant;
     check_permit(permit.tenant().id, tenant)?;
     if !convert(transaction, *intent, audit).await? {
@@ -92,6 +92,11 @@ async fn update_token(
     let current = find_token(transaction.client()?, tenant, &token.id, audit.at).await?;
     let current = current.filter(|(_, it)| it.record.revision.saturating_add(1) == token.revision);
     let Some((number, before)) = current else { return Ok(Err(Obstacle::Stale)) };
+    if let Some(now) = unless_named
+        && sessions::names_token(transaction.client()?, tenant, &token.id, *now).await?
+    {
+        return Ok(Err(Obstacle::NamedBySession));
+    }
     let own_id = token.id.as_str();
     let found = find_duplicate(transaction, token, (*deduplicate, audit.at, own_id)).await?;
     if let Some((found_number, found)) = found {

@@ -2,11 +2,12 @@
 
 use scrip_core::{
     caller::Inquiry,
-    id::{ApplicationId, SessionId, TenantId, TokenId, TokenIntentId},
+    id::{ApplicationId, NumberVersion, SessionId, TenantId, TokenId, TokenIntentId},
     policy::Signed,
     store::{Changed, SessionCardStore, StoreError, StoreFuture},
     threeds::{
-        CardReference, ConvertedIntent, EventRecord, SessionCard, SessionRecord, SessionWrite,
+        CardReference, ConvertedIntent, EventRecord, SessionCard, SessionCardColumns,
+        SessionRecord, SessionWrite,
     },
     time::Timestamp,
 };
@@ -82,7 +83,7 @@ macro_rules! find_session {
             "-- ",
             $name,
             "\nSELECT tenant, id, created_by, created_at, ends_at, revision, token, intent,
-                converted_containers, converted_mac, body FROM sessions
+                converted_containers, converted_number_version, converted_mac, body FROM sessions
              WHERE id = $1 AND (ends_at IS NULL OR ends_at > $2)",
             $of
         )
@@ -114,11 +115,15 @@ pub(super) async fn find_notified_session(
 
 fn session(row: &Row) -> Result<SessionRecord, StoreError> {
     let unknown = || StoreError::Corrupt("the row of a session is not one of ours");
-    let (tenant, intent) = (TenantId(column(row, 0)?), column::<Option<Uuid>>(row, 7)?);
-    let mac: Option<&[u8]> = column(row, 9)?;
-    let mac = mac.map(|it| it.try_into().map(Mac)).transpose().map_err(|_| unknown())?;
-    let intent = intent.map(TokenIntentId);
-    let card = SessionCard::from_row(tenant, column(row, 6)?, intent, column(row, 8)?, mac);
+    let tenant = TenantId(column(row, 0)?);
+    let mac: Option<&[u8]> = column(row, 10)?;
+    let card = SessionCardColumns {
+        token: column(row, 6)?,
+        intent: column::<Option<Uuid>>(row, 7)?.map(TokenIntentId),
+        containers: column(row, 8)?,
+        number_version: column::<Option<Uuid>>(row, 9)?.map(NumberVersion),
+        mac: mac.map(|it| it.try_into().map(Mac)).transpose().map_err(|_| unknown())?,
+    };
     Ok(SessionRecord {
         tenant,
         id: SessionId(column(row, 1)?),
@@ -126,8 +131,8 @@ fn session(row: &Row) -> Result<SessionRecord, StoreError> {
         created_at: time(row, 3)?,
         ends_at: optional_time(row, 4)?,
         revision: column(row, 5)?,
-        card: card.ok_or_else(unknown)?,
-        body: sealed(row, 10)?,
+        card: SessionCard::from_row(tenant, card).ok_or_else(unknown)?,
+        body: sealed(row, 11)?,
     })
 }
 
@@ -237,7 +242,8 @@ pub(super) async fn forget_events(
 
 const CONVERT_CARD: &str = "
 -- convert_session_card
-UPDATE sessions SET token = $3, converted_containers = $4, converted_mac = $5
+UPDATE sessions SET token = $3, converted_containers = $4, converted_mac = $5,
+    converted_number_version = $6
 WHERE tenant = $1 AND intent = $2";
 
 /// Names the token that the intent of these sessions became.
@@ -247,9 +253,9 @@ pub(super) async fn convert_card(
 ) -> Result<(), StoreError> {
     let record = &converted.record;
     let (containers, mac) = (record.containers.text(), converted.mac.0.as_slice());
-    let token = record.token.as_str();
-    let parameters: Parameters<'_, 5> =
-        [&record.tenant.0, &record.intent.0, &token, &containers, &mac];
+    let (token, version) = (record.token.as_str(), record.number_version.map(|it| it.0));
+    let parameters: Parameters<'_, 6> =
+        [&record.tenant.0, &record.intent.0, &token, &containers, &mac, &version];
     transaction.execute(CONVERT_CARD, &parameters).await.map(drop)
 }
 
@@ -267,10 +273,19 @@ impl SessionCardStore for PostgresStore {
     ) -> StoreFuture<'a, bool> {
         Box::pin(async move {
             let tenant = inquiry.tenant().id;
-            let client = self.of(tenant);
-            let parameters: Parameters<'_, 3> = [&tenant.0, &token.as_str(), &now.unix_ms];
-            let rows = query(&client, NAMES_TOKEN, &parameters).await?;
-            rows.first().map_or(Ok(false), |row| column(row, 0))
+            names_token(&self.of(tenant), tenant, token, now).await
         })
     }
+}
+
+/// Also asked inside the transaction of a write.
+pub(super) async fn names_token(
+    client: &impl Statements,
+    tenant: TenantId,
+    token: &TokenId,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let parameters: Parameters<'_, 3> = [&tenant.0, &token.as_str(), &now.unix_ms];
+    let rows = query(client, NAMES_TOKEN, &parameters).await?;
+    rows.first().map_or(Ok(false), |row| column(row, 0))
 }

@@ -93,7 +93,7 @@ fn update_token(
     tenant: TenantId,
     update: UpdateToken,
 ) -> Result<Attempt, StoreError> {
-    let UpdateToken { permit, token, cvc, intent, deduplicate, audit } = update;
+    let UpdateToken { permit, token, cvc, intent, deduplicate, unless_named, audit } = update;
     check_permit(permit.tenant().id, tenant)?;
     if !convert(transaction, tenant, intent, &audit)? {
         return Ok(Err(Obstacle::IntentGone));
@@ -101,6 +101,11 @@ fn update_token(
     let current = find_token(transaction, tenant, &token.id, audit.at)?;
     let current = current.filter(|(_, it)| it.record.revision.saturating_add(1) == token.revision);
     let Some((seq, before)) = current else { return Ok(Err(Obstacle::Stale)) };
+    if let Some(now) = unless_named
+        && sessions::names_token(transaction, tenant, &token.id, now)?
+    {
+        return Ok(Err(Obstacle::NamedBySession));
+    }
     let own_id = token.id.as_str();
     let found = find_duplicate(transaction, tenant, &token, (deduplicate, audit.at, own_id))?;
     if let Some((found_seq, found)) = found {

@@ -5,10 +5,13 @@ use std::{sync::Arc, time::Duration};
 use rusqlite::{Connection, OptionalExtension, Params, Row, named_params};
 use scrip_core::{
     caller::Inquiry,
-    id::{ApplicationId, SessionId, TenantId, TokenId, TokenIntentId},
+    id::{ApplicationId, NumberVersion, SessionId, TenantId, TokenId, TokenIntentId},
     policy::Signed,
     store::{Changed, SessionCardStore, StoreError, StoreFuture},
-    threeds::{CardReference, ConvertedIntent, SessionCard, SessionRecord, SessionWrite},
+    threeds::{
+        CardReference, ConvertedIntent, SessionCard, SessionCardColumns, SessionRecord,
+        SessionWrite,
+    },
     time::Timestamp,
 };
 use scrip_seal::{Mac, Sealed};
@@ -72,7 +75,7 @@ fn insert_with(transaction: &mut Transaction<'_>, write: &SessionWrite) -> Resul
 const FIND_SESSION: &str = "
 -- find_session
 SELECT tenant, id, created_by, created_at, ends_at, revision, token, intent,
-    converted_containers, converted_mac, body FROM sessions
+    converted_containers, converted_number_version, converted_mac, body FROM sessions
 WHERE id = ?1 AND (ends_at IS NULL OR ends_at > ?2) AND tenant = ?3";
 
 pub(super) fn find_session(
@@ -88,7 +91,7 @@ pub(super) fn find_session(
 const FIND_NOTIFIED_SESSION: &str = "
 -- find_notified_session
 SELECT tenant, id, created_by, created_at, ends_at, revision, token, intent,
-    converted_containers, converted_mac, body FROM sessions
+    converted_containers, converted_number_version, converted_mac, body FROM sessions
 WHERE id = ?1 AND (ends_at IS NULL OR ends_at > ?2)";
 
 pub(super) fn find_notified_session(
@@ -118,9 +121,15 @@ fn session(row: &Row<'_>) -> Option<SessionRecord> {
     let token: Option<String> = row.get(6).ok()?;
     let intent: Option<[u8; 16]> = row.get(7).ok()?;
     let containers: Option<String> = row.get(8).ok()?;
-    let mac: Option<[u8; 32]> = row.get(9).ok()?;
-    let intent = intent.map(|it| TokenIntentId(uuid(it)));
-    let (token, containers) = (token.as_deref(), containers.as_deref());
+    let number_version: Option<[u8; 16]> = row.get(9).ok()?;
+    let mac: Option<[u8; 32]> = row.get(10).ok()?;
+    let card = SessionCardColumns {
+        token: token.as_deref(),
+        intent: intent.map(|it| TokenIntentId(uuid(it))),
+        containers: containers.as_deref(),
+        number_version: number_version.map(|it| NumberVersion(uuid(it))),
+        mac: mac.map(Mac),
+    };
     Some(SessionRecord {
         tenant,
         id: SessionId(uuid(row.get(1).ok()?)),
@@ -128,8 +137,8 @@ fn session(row: &Row<'_>) -> Option<SessionRecord> {
         created_at: Timestamp { unix_ms: row.get(3).ok()? },
         ends_at: ends_at.map(|unix_ms| Timestamp { unix_ms }),
         revision: row.get(5).ok()?,
-        card: SessionCard::from_row(tenant, token, intent, containers, mac.map(Mac))?,
-        body: Sealed::from_stored(row.get(10).ok()?),
+        card: SessionCard::from_row(tenant, card)?,
+        body: Sealed::from_stored(row.get(11).ok()?),
     })
 }
 
@@ -178,7 +187,8 @@ pub(super) async fn in_turn(writer: &Writer, write: SessionWrite) -> Result<Chan
 
 const CONVERT_CARD: &str = "
 -- convert_session_card
-UPDATE sessions SET token = :token, converted_containers = :containers, converted_mac = :mac
+UPDATE sessions SET token = :token, converted_containers = :containers,
+    converted_number_version = :number_version, converted_mac = :mac
 WHERE tenant = :tenant AND intent = :intent";
 
 /// Names the token that the intent of these sessions became.
@@ -192,6 +202,7 @@ pub(super) fn convert_card(
         ":intent": record.intent.0.as_bytes(),
         ":token": record.token.as_str(),
         ":containers": record.containers.text(),
+        ":number_version": record.number_version.map(|it| *it.0.as_bytes()),
         ":mac": converted.mac.0,
     };
     execute(transaction, CONVERT_CARD, parameters).map(drop)
@@ -210,12 +221,18 @@ impl SessionCardStore for SqliteStore {
         now: Timestamp,
     ) -> StoreFuture<'a, bool> {
         let tenant = inquiry.tenant().id;
-        Box::pin(async move {
-            self.readers.read(|it| {
-                let mut statement = it.prepare_cached(NAMES_TOKEN).map_err(fault)?;
-                let parameters = (tenant.0.as_bytes(), token.as_str(), now.unix_ms);
-                statement.exists(parameters).map_err(fault)
-            })
-        })
+        Box::pin(async move { self.readers.read(|it| names_token(it, tenant, token, now)) })
     }
+}
+
+/// Also asked inside the transaction of a write.
+pub(super) fn names_token(
+    connection: &Connection,
+    tenant: TenantId,
+    token: &TokenId,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let mut statement = connection.prepare_cached(NAMES_TOKEN).map_err(fault)?;
+    let parameters = (tenant.0.as_bytes(), token.as_str(), now.unix_ms);
+    statement.exists(parameters).map_err(fault)
 }

@@ -177,6 +177,7 @@ const SESSIONS: &[Column] = &[
     text("token").or_nothing(),
     id("intent").or_nothing(),
     text("converted_containers").or_nothing(),
+    id("converted_number_version").or_nothing(),
     bytes("converted_mac").or_nothing(),
     bytes("body"),
 ];

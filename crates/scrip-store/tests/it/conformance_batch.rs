@@ -63,6 +63,7 @@ fn update(desk: &Desk, token: TokenRecord) -> TokenWrite {
         token,
         cvc: CvcChange::Remove,
         deduplicate: Deduplicate::No,
+        unless_named: None,
         audit: desk.audit(Operation::Tokenize),
     })
 }

@@ -8,7 +8,11 @@ use scrip_core::{
     caller::Mandate,
     id::{SessionId, TenantId, TokenIntentId},
     operations::delete_tenant::delete_tenant,
-    store::{Changed, Claimed, StoreError},
+    permission::Permission,
+    store::{
+        Batched, Changed, Claimed, CvcChange, Deduplicate, Obstacle, Outcome, StoreError,
+        TokenBatch, TokenRecord, TokenWrite, UpdateToken,
+    },
     threeds::{EventRecord, SessionCard, SessionRecord, SessionWrite},
     time::Timestamp,
 };
@@ -16,7 +20,7 @@ use scrip_seal::Sealed;
 use uuid::Uuid;
 
 use crate::{
-    desk::Desk,
+    desk::{Desk, record, revised},
     world::{Engine, START},
 };
 
@@ -37,6 +41,7 @@ on_every_engine! {
     old_events_are_forgotten
     an_answer_is_remembered_with_its_session
     what_fails_leaves_nothing
+    update_that_must_not_meet_a_session_is_refused_while_one_names_the_token
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -423,4 +428,40 @@ async fn what_cannot_be_recorded_is_in_nobodys_way() {
     assert_eq!(desk.held().await, [20, 0]);
     outside.execute_batch("DROP TRIGGER refused").unwrap();
     assert_eq!(desk.sweep_sessions(desk.now()).await, 20);
+}
+
+/// Decided in the transaction of the write, so no session can come in between.
+async fn update_that_must_not_meet_a_session_is_refused_while_one_names_the_token(desk: Desk) {
+    let update = async |before: &TokenRecord, unless_named| {
+        let update = UpdateToken {
+            permit: desk.permit(Permission::TokenUpdate),
+            token: revised(before),
+            cvc: CvcChange::Keep,
+            intent: None,
+            deduplicate: Deduplicate::No,
+            unless_named,
+            audit: desk.audit(Operation::UpdateToken),
+        };
+        let batch = TokenBatch { writes: vec![TokenWrite::Update(update)], render: None };
+        desk.store().write_tokens(desk.inquiry(), batch).await.unwrap()
+    };
+    let (named, free) = (record("named"), record("free"));
+    let free = TokenRecord { fingerprint: None, ..free };
+    for token in [&named, &free] {
+        desk.insert(token.clone()).await;
+    }
+    let card = SessionCard::Token(named.id.clone());
+    desk.insert_session(desk.written(SessionRecord { card, ..desk.session(1) }, &[]))
+        .await
+        .unwrap();
+    let refused = Batched::Refused(vec![(0, Obstacle::NamedBySession)]);
+    let updated = Batched::Written(vec![Outcome::Updated]);
+    assert_eq!(update(&named, Some(desk.now())).await, refused);
+    assert_eq!(desk.find("named").await.unwrap().record, named);
+    assert_eq!(update(&free, Some(desk.now())).await, updated);
+    assert_eq!(update(&named, None).await, updated);
+    // A session that has ended does not count.
+    let named = revised(&named);
+    assert_eq!(update(&named, Some(START.after(MINUTE - MOMENT))).await, refused);
+    assert_eq!(update(&named, Some(START.after(MINUTE))).await, updated);
 }

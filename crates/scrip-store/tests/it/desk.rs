@@ -180,7 +180,15 @@ impl Desk {
     pub(crate) async fn update_token(&self, update: UpdateToken) -> Result<Updated, StoreError> {
         let UpdateToken { token, cvc, deduplicate, audit, render } = update;
         let permit = self.permit(Permission::TokenUpdate);
-        let update = store::UpdateToken { permit, token, cvc, intent: None, deduplicate, audit };
+        let update = store::UpdateToken {
+            permit,
+            token,
+            cvc,
+            intent: None,
+            deduplicate,
+            unless_named: None,
+            audit,
+        };
         let batch = TokenBatch { writes: vec![TokenWrite::Update(update)], render };
         updated(self.store().write_tokens(self.inquiry(), batch).await)
     }

@@ -259,6 +259,10 @@ async fn conversion_names_the_token_in_the_sessions_of_its_intent(scene: Scene) 
     let converted = first.converted().unwrap();
     assert!(converted.is_ours(&scene.tenant.keys));
     assert_eq!((converted.record.tenant, converted.record.intent), (scene.tenant.id, one));
+    assert!(converted.record.number_version.is_some());
+    let mut altered = converted.clone();
+    altered.record.number_version = None;
+    assert!(!altered.is_ours(&scene.tenant.keys));
     let token = &converted.record.token;
     let found = vault.store.find_token(inquiry(), token, vault.clock.now()).await.unwrap();
     assert_eq!(found.unwrap().record.containers, converted.record.containers);

@@ -196,6 +196,7 @@ const SESSION: &[Altered] = &[
     ("token", &["'another'"]),
     ("intent", &["'00000000-0000-0000-0000-000000000000'"]),
     ("converted_containers", &["'/a/'"]),
+    ("converted_number_version", &["'00000000-0000-0000-0000-000000000000'"]),
     ("converted_mac", &["decode(repeat('00', 32), 'hex')"]),
     (
         "body",

@@ -188,6 +188,7 @@ async fn a_refused_one_touches_nobody_else() {
         cvc: CvcChange::Keep,
         intent: None,
         deduplicate: Deduplicate::No,
+        unless_named: None,
         audit: desk.audit(Operation::UpdateToken),
     };
     let mut gone = insertion(&desk, bare(other(8)), Deduplicate::No);
@@ -453,6 +454,7 @@ async fn updates_are_written_with_inserts() {
         cvc: CvcChange::Replace(code("123")),
         intent: None,
         deduplicate: Deduplicate::Yes,
+        unless_named: None,
         audit: desk.audit(Operation::UpdateToken),
     };
     let outcomes = among_others(&desk, vec![sent(&desk, vec![TokenWrite::Update(update)], None)]);

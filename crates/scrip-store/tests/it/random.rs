@@ -211,6 +211,7 @@ impl Side {
             token,
             cvc,
             deduplicate: it.deduplicate,
+            unless_named: None,
             audit: self.desk.audit(Operation::UpdateToken),
         })
     }

@@ -70,6 +70,7 @@ async fn every_column_of_a_session_is_bound_to_its_body() {
         ("intent", "zeroblob(16)"),
         ("intent", "x''"),
         ("converted_containers", "'/a/'"),
+        ("converted_number_version", "zeroblob(16)"),
         ("converted_mac", "zeroblob(32)"),
         ("body", "zeroblob(length(body))"),
         ("body", "substr(body, 1, length(body) - 1)"),

@@ -272,6 +272,7 @@ CREATE TABLE sessions (
     intent     UUID,
     -- Written by the conversion, with a mac of its own.
     converted_containers TEXT,
+    converted_number_version UUID,
     converted_mac BYTEA,
     body       BYTEA NOT NULL,
     PRIMARY KEY (tenant, id)

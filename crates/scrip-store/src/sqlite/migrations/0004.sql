@@ -225,6 +225,7 @@ CREATE TABLE sessions (
     intent     BLOB,
     -- Written by the conversion, with a mac of its own.
     converted_containers TEXT,
+    converted_number_version BLOB,
     converted_mac BLOB,
     body       BLOB NOT NULL
 ) STRICT;
