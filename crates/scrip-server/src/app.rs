@@ -21,6 +21,7 @@ use crate::{
     auth_failures::AuthFailures,
     body_memory::BodyMemory,
     clock,
+    connection::STALLED_AFTER,
     demo::Demo,
     http::{client_address::TrustedProxies, probes::Readiness},
     limited_stream::MinimumRate,
@@ -41,6 +42,7 @@ pub struct App {
     /// Whoever replaces the directory, so that an older one never takes the place of a newer.
     reloading: Mutex<()>,
     pub limits: Limits,
+    pub stall_limits: StallLimits,
     /// How often anybody may ask.
     pub limiter: Limiter,
     /// Whose word about a client's address is taken.
@@ -117,6 +119,7 @@ impl App {
             source: SetOnce::new(),
             reloading: Mutex::default(),
             limits: Limits::default(),
+            stall_limits: StallLimits::default(),
             limiter: Limiter::default(),
             proxies: TrustedProxies::default(),
             switched_off: Vec::new(),
@@ -254,6 +257,23 @@ impl Limits {
     pub fn network_connections(&self) -> usize {
         let share = self.connections_max.checked_div(self.connections_network_share);
         share.unwrap_or(self.connections_max).max(NETWORK_CONNECTIONS_MIN)
+    }
+}
+
+/// How long a client may hold what others need without sending or reading anything.
+#[derive(Debug, Clone)]
+pub struct StallLimits {
+    /// After so long without progress, a request that waits for its body and an answer that is not
+    /// read do not keep their connection from losing its slot.
+    pub evictable_after: Duration,
+    /// From the last byte of the head to the last of the body, where no key is needed.
+    pub keyless_body_deadline: Duration,
+}
+
+impl Default for StallLimits {
+    fn default() -> Self {
+        let keyless_body_deadline = Duration::from_secs(5);
+        Self { evictable_after: STALLED_AFTER, keyless_body_deadline }
     }
 }
 

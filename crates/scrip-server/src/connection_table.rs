@@ -1,7 +1,8 @@
 //! The table of open connections: a cap for all of them, and one for each client network.
 //!
 //! When the table is full, a new connection takes the place of the one that has been idle for
-//! longest. A connection with a request in progress keeps its place.
+//! longest. A connection with a request in progress keeps its place, unless the server has waited
+//! for its client too long.
 
 use std::{
     collections::{BTreeSet, HashMap},

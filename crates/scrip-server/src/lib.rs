@@ -37,4 +37,5 @@ mod simulator;
 mod telemetry;
 pub mod threeds;
 mod tls;
+mod tracked_body;
 mod wire;

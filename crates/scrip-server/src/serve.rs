@@ -118,7 +118,7 @@ async fn admit(app: &Arc<App>, table: &Arc<ConnectionTable>, peer: SocketAddr) -
     // A proxy speaks for many clients.
     let is_proxy = app.proxies.has(peer.ip().to_canonical());
     let network = (!is_proxy).then(|| Network::of(peer.ip()));
-    let activity = Arc::new(Activity::new());
+    let activity = Arc::new(Activity::stalled_after(app.stall_limits.evictable_after));
     let (slot, eviction) = match table.admit(network, &activity).await {
         Admission::Admitted(slot, eviction) => (slot, eviction),
         Admission::NetworkFull => {
