@@ -18,6 +18,7 @@ use scrip_threeds::message::MESSAGE_BYTES_MAX;
 use tokio::sync::{Mutex, SetOnce};
 
 use crate::{
+    answer_memory::AnswerMemory,
     auth_failures::AuthFailures,
     body_memory::BodyMemory,
     clock,
@@ -53,6 +54,8 @@ pub struct App {
     pub body_memory: Arc<BodyMemory>,
     /// For bodies of routes that need no key.
     pub keyless_body_memory: Arc<BodyMemory>,
+    /// For large answers until their clients have read them.
+    pub answer_memory: Arc<AnswerMemory>,
     /// What `/readyz` found last.
     pub readiness: Readiness,
     /// How many are open now.
@@ -86,6 +89,8 @@ pub(crate) enum Load {
 const BODY_MEMORY_BYTES: usize = 256 * 1024 * 1024;
 const KEYLESS_BODY_MEMORY_BYTES: usize = 16 * 1024 * 1024;
 const BODY_MEMORY_NETWORK_SHARE: usize = 4;
+const ANSWER_MEMORY_BYTES: usize = 256 * 1024 * 1024;
+const ANSWER_MEMORY_NETWORK_SHARE: usize = 8;
 /// However few connections there may be, a client network may have so many of them.
 const NETWORK_CONNECTIONS_MIN: usize = 8;
 /// Long enough that a short stall of a network does not count.
@@ -129,6 +134,7 @@ impl App {
                 KEYLESS_BODY_MEMORY_BYTES,
                 BODY_MEMORY_NETWORK_SHARE,
             ),
+            answer_memory: AnswerMemory::new(ANSWER_MEMORY_BYTES, ANSWER_MEMORY_NETWORK_SHARE),
             readiness: Readiness::default(),
             connections: AtomicUsize::new(0),
             stale: AtomicBool::new(false),

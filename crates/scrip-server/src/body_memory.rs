@@ -5,36 +5,19 @@
 //! alone reserves nothing. Once parsing begins, [`PARSED_FACTOR`] times its length is counted in
 //! addition.
 
-use std::{
-    collections::{HashMap, hash_map::Entry},
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::sync::Arc;
 
 use scrip_core::rate_limit::Network;
+
+use crate::memory_pool::{Bounds, Exhausted, MemoryPool};
 
 /// What the parsed form of a body may take, in lengths of the body.
 pub const PARSED_FACTOR: usize = 16;
 
-/// So that requests of different networks rarely wait for the same lock.
-const SHARDS: usize = 16;
-
 #[derive(Debug)]
 pub struct BodyMemory {
-    bytes_max: usize,
+    pool: MemoryPool,
     network_bytes_max: usize,
-    used: AtomicUsize,
-    networks: [Mutex<HashMap<Network, usize>>; SHARDS],
-}
-
-/// Why a body finds no memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exhausted {
-    Pool,
-    NetworkShare,
 }
 
 /// What one request has of the pool, until it is dropped.
@@ -62,12 +45,8 @@ impl BodyMemory {
         let least = body_bytes_max.saturating_mul(PARSED_FACTOR.saturating_add(1));
         let bytes_max = bytes_max.max(least);
         let network_bytes_max = bytes_max.checked_div(network_share).unwrap_or(bytes_max);
-        Arc::new(Self {
-            bytes_max,
-            network_bytes_max: network_bytes_max.max(least),
-            used: AtomicUsize::new(0),
-            networks: std::array::from_fn(|_| Mutex::default()),
-        })
+        let network_bytes_max = network_bytes_max.max(least);
+        Arc::new(Self { pool: MemoryPool::new(bytes_max), network_bytes_max })
     }
 
     /// Nothing is reserved yet.
@@ -78,55 +57,17 @@ impl BodyMemory {
 
     #[must_use]
     pub fn free_bytes(&self) -> usize {
-        self.bytes_max.saturating_sub(self.used.load(Ordering::Relaxed))
-    }
-
-    fn shard(&self, network: Network) -> Option<&Mutex<HashMap<Network, usize>>> {
-        let mut hasher = DefaultHasher::new();
-        network.hash(&mut hasher);
-        let [first, ..] = hasher.finish().to_le_bytes();
-        self.networks.get(usize::from(first) % SHARDS)
-    }
-
-    fn take(&self, network: Network, bytes: usize) -> Result<(), Exhausted> {
-        let more = |used: usize| used.checked_add(bytes).filter(|it| *it <= self.bytes_max);
-        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.map_err(|_| Exhausted::Pool)?;
-        let Some(shard) = self.shard(network) else { return Ok(()) };
-        let mut networks = shard.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = networks.entry(network).or_default();
-        let more = used.saturating_add(bytes);
-        if more <= self.network_bytes_max {
-            *used = more;
-            return Ok(());
-        }
-        if *used == 0 {
-            networks.remove(&network);
-        }
-        drop(networks);
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
-        Err(Exhausted::NetworkShare)
-    }
-
-    fn give_back(&self, network: Network, bytes: usize) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
-        let Some(shard) = self.shard(network) else { return };
-        let mut networks = shard.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Entry::Occupied(mut entry) = networks.entry(network) {
-            let rest = entry.get().saturating_sub(bytes);
-            if rest == 0 {
-                entry.remove();
-            } else {
-                entry.insert(rest);
-            }
-        }
+        self.pool.free_bytes()
     }
 }
 
 impl BodyReservation {
     /// All of it, or nothing more than before.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
-        self.memory.take(self.network, bytes)?;
+        let pool = &self.memory.pool;
+        let network_bytes = self.memory.network_bytes_max;
+        let bounds = Bounds { pool_bytes: pool.bytes_max(), network_bytes };
+        pool.take(Some(self.network), bytes, bounds)?;
         self.bytes = self.bytes.saturating_add(bytes);
         Ok(())
     }
@@ -140,7 +81,7 @@ impl BodyReservation {
 impl Drop for BodyReservation {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.memory.give_back(self.network, self.bytes);
+            self.memory.pool.give_back(Some(self.network), self.bytes);
         }
     }
 }
@@ -171,8 +112,7 @@ mod tests {
         same.grow(30).unwrap();
         drop((same, other));
         assert_eq!(memory.free_bytes(), 100);
-        let kept: usize = memory.networks.iter().map(|it| it.lock().unwrap().len()).sum();
-        assert_eq!(kept, 0);
+        assert_eq!(memory.pool.networks_in_use(), 0);
     }
 
     #[test]

@@ -8,10 +8,8 @@ use http_body_util::BodyExt;
 use tokio::time::timeout;
 
 use crate::{
-    app::App,
-    body_memory::{BodyReservation, Exhausted},
-    http::problem::Problem,
-    metrics::BodyRefused,
+    app::App, body_memory::BodyReservation, http::problem::Problem, memory_pool::Exhausted,
+    metrics::MemoryRefused,
 };
 
 /// The whole body, and memory for it and for what will be parsed from it.
@@ -52,11 +50,7 @@ async fn read_within(
 }
 
 fn refuse(app: &App, exhausted: Exhausted) -> Problem {
-    let reason = match exhausted {
-        Exhausted::Pool => BodyRefused::Pool,
-        Exhausted::NetworkShare => BodyRefused::NetworkShare,
-    };
-    app.metrics.bodies_refused.one(reason);
+    app.metrics.bodies_refused.one(MemoryRefused::of(exhausted));
     Problem::NoBodyMemory
 }
 

@@ -113,6 +113,8 @@ fn connections(page: &mut Page, app: &App) {
     page.sample(&[("pool", "keyed")], app.body_memory.free_bytes());
     page.sample(&[("pool", "keyless")], app.keyless_body_memory.free_bytes());
     labelled(page, &table::BODIES_REFUSED, "reason", of(&metrics.bodies_refused));
+    page.single(&table::ANSWER_MEMORY, app.answer_memory.free_bytes());
+    labelled(page, &table::ANSWERS_REFUSED, "reason", of(&metrics.answers_refused));
     page.single(&table::READINESS_CHECKS, metrics.readiness_checks.get());
 }
 

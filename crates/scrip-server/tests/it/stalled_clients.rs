@@ -2,18 +2,28 @@
 
 use std::{
     io::{Read, Write},
-    net::Shutdown,
+    net::{Ipv4Addr, Shutdown, TcpStream},
     sync::atomic::Ordering,
     time::Duration,
 };
 
 use scrip_core::tenant::Settings;
+use scrip_server::answer_memory::AnswerMemory;
+use serde_json::json;
+use tokio::net::TcpSocket;
 
 use crate::{
-    hostile_clients::{FIRST, SECOND, connect_from, is_served},
-    metrics::eventually,
+    hostile_clients::{FIRST, SECOND, connect, connect_from, is_served, metrics_key, send},
+    metrics::{eventually, scrape},
     server::Server,
 };
+
+/// A connection of a client whose kernel takes little of an answer that the client does not read.
+fn connect_deaf(server: &Server, address: Ipv4Addr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    connect(server, address, socket)
+}
 
 /// The head of a notification that needs no key and announces a body.
 const NOTIFICATION_HEAD: &str = "POST /3ds/sessions/6fa459ea-ee8a-4ca4-894e-db77e160355e/\
@@ -130,4 +140,50 @@ fn is_other_client_served_after_unread_answers(evictable_after: Duration) -> boo
 fn connections_whose_answers_are_not_read_lose_their_slots_to_others() {
     assert!(!is_other_client_served_after_unread_answers(Duration::from_secs(600)));
     assert!(is_other_client_served_after_unread_answers(Duration::from_secs(1)));
+}
+
+#[test]
+fn unread_answers_take_only_the_share_of_their_network() {
+    let server = Server::with(|app| {
+        app.answer_memory = AnswerMemory::new(40 * 1024 * 1024, 4);
+        app.metrics_key = metrics_key();
+    });
+    let keys = server.tenant(Settings::default());
+    // A page is more than the kernel's buffers take.
+    let large = json!({"type": "token", "data": "x".repeat(150_000)});
+    (0..30).for_each(|_| drop(server.created(&keys.private, &large)));
+    let free = || scrape(&server).value("scrip_answer_memory_free_bytes", &[]);
+    let whole = 40.0 * 1024.0 * 1024.0;
+    assert!(eventually(|| free() == whole), "{}", free());
+
+    let list = format!("GET /v2/tokens?size=30 HTTP/1.1\nBT-API-KEY: {}", keys.private);
+    let deaf: Vec<_> = (0..8)
+        .map(|_| {
+            let mut stream = connect_deaf(&server, FIRST);
+            let request = format!("{}\r\nHost: x\r\n\r\n", list.replace('\n', "\r\n"));
+            stream.write_all(request.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    let refused = || {
+        let labels = &[("reason", "network_share")];
+        scrape(&server).value("scrip_answers_refused_total", labels)
+    };
+    assert!(eventually(|| refused() >= 1.0), "{} bytes are free", free());
+    assert!(free() < whole && free() >= whole * 3.0 / 4.0, "{} bytes are free", free());
+    assert_eq!(send(&server, FIRST, &list, ""), 503);
+    // Small answers need no memory, and a write is answered whatever it takes.
+    let small = format!("GET /permissions HTTP/1.1\nBT-API-KEY: {}", keys.private);
+    assert_eq!(send(&server, FIRST, &small, ""), 200);
+    let body = large.to_string();
+    let create = format!(
+        "POST /tokens HTTP/1.1\nBT-API-KEY: {}\nContent-Type: application/json\nContent-Length: {}",
+        keys.private,
+        body.len()
+    );
+    assert_eq!(send(&server, FIRST, &create, &body), 201);
+    assert_eq!(send(&server, SECOND, &list, ""), 200);
+    drop(deaf);
+    assert!(eventually(|| free() == whole), "{}", free());
+    assert_eq!(send(&server, FIRST, &list, ""), 200);
 }
