@@ -8,7 +8,7 @@ use std::{
 };
 
 use scrip_core::tenant::Settings;
-use scrip_server::answer_memory::AnswerMemory;
+use scrip_server::{answer_memory::AnswerMemory, body_memory::BodyMemory};
 use serde_json::json;
 use tokio::net::TcpSocket;
 
@@ -186,4 +186,35 @@ fn unread_answers_take_only_the_share_of_their_network() {
     drop(deaf);
     assert!(eventually(|| free() == whole), "{}", free());
     assert_eq!(send(&server, FIRST, &list, ""), 200);
+}
+
+#[test]
+fn incomplete_keyless_bodies_of_some_networks_leave_memory_for_others() {
+    let server = Server::with(|app| {
+        app.keyless_body_memory = BodyMemory::for_bodies_of(65_536, 4 * 1024 * 1024, 4);
+    });
+    let held: Vec<_> = (0..80)
+        .map(|at| {
+            let mut stream = connect_from(&server, Ipv4Addr::new(127, 0, 12, at / 16 + 1));
+            stream.write_all(NOTIFICATION_HEAD.as_bytes()).unwrap();
+            stream.write_all(&[b'x'; 59_000]).unwrap();
+            stream
+        })
+        .collect();
+    // What is past the share is refused; what is held stays.
+    let free = || server.app.keyless_body_memory.free_bytes();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(free() < 4 * 1024 * 1024);
+    let notify = |bytes: usize| {
+        let body = format!("threeDSMethodData={}", "x".repeat(bytes));
+        let head = NOTIFICATION_HEAD.split("\r\nHost").next().unwrap();
+        let head = format!(
+            "{head}\nContent-Type: application/x-www-form-urlencoded\nContent-Length: {}",
+            body.len()
+        );
+        send(&server, SECOND, &head, &body)
+    };
+    assert_eq!(notify(200), 400, "{} bytes are free", free());
+    assert_eq!(notify(40_000), 400, "{} bytes are free", free());
+    drop(held);
 }
