@@ -29,6 +29,7 @@ use crate::{
     limiter::Limiter,
     metrics::{Metrics, Reload, access::MetricsKey},
     ongoing::Ongoing,
+    process,
     threeds::Servers,
 };
 
@@ -44,6 +45,8 @@ pub struct App {
     reloading: Mutex<()>,
     pub limits: Limits,
     pub stall_limits: StallLimits,
+    /// How many connections of clients the limit of open files allows.
+    pub descriptor_slots: usize,
     /// How often anybody may ask.
     pub limiter: Limiter,
     /// Whose word about a client's address is taken.
@@ -125,6 +128,7 @@ impl App {
             reloading: Mutex::default(),
             limits: Limits::default(),
             stall_limits: StallLimits::default(),
+            descriptor_slots: process::descriptor_slots(),
             limiter: Limiter::default(),
             proxies: TrustedProxies::default(),
             switched_off: Vec::new(),
@@ -139,6 +143,12 @@ impl App {
             connections: AtomicUsize::new(0),
             stale: AtomicBool::new(false),
         }
+    }
+
+    /// Connections of clients that are served at once.
+    #[must_use]
+    pub fn connection_slots(&self) -> usize {
+        self.limits.connections_max.min(self.descriptor_slots)
     }
 
     /// Lets the clock begin after what the vault has seen; before the vault is opened.
@@ -258,11 +268,11 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Connections that one client network may have.
+    /// How many of so many connections one client network may have.
     #[must_use]
-    pub fn network_connections(&self) -> usize {
-        let share = self.connections_max.checked_div(self.connections_network_share);
-        share.unwrap_or(self.connections_max).max(NETWORK_CONNECTIONS_MIN)
+    pub fn network_connections(&self, connections: usize) -> usize {
+        let share = connections.checked_div(self.connections_network_share);
+        share.unwrap_or(connections).max(NETWORK_CONNECTIONS_MIN)
     }
 }
 

@@ -100,6 +100,14 @@ impl ConnectionTable {
         }
     }
 
+    /// Ends the idlest connection without a new one in its place, and waits until it has closed its
+    /// descriptor or for a moment; false when each has a request in progress.
+    pub(crate) async fn evict_idlest(&self) -> bool {
+        let is_evicted = self.lock().evict_idlest(None);
+        drop(timeout(LOOK_AGAIN, self.freed.notified()).await);
+        is_evicted
+    }
+
     fn try_admit(self: &Arc<Self>, network: Option<Network>, activity: &Arc<Activity>) -> Tried {
         let mut entries = self.lock();
         let mut eviction = Eviction::None;

@@ -68,6 +68,8 @@ labels! {
     pub(crate) enum ConnectionEvicted {
         Full "full",
         NetworkFull "network_full",
+        /// The process may open no more files.
+        Descriptors "descriptors",
     }
 
     /// Why a body or an answer found no memory.

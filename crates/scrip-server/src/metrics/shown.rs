@@ -103,7 +103,7 @@ fn requests(page: &mut Page, metrics: &Metrics) {
 
 fn connections(page: &mut Page, app: &App) {
     page.single(&table::CONNECTIONS, app.connections.load(Ordering::Relaxed));
-    page.single(&table::CONNECTIONS_MAX, app.limits.connections_max);
+    page.single(&table::CONNECTIONS_MAX, app.connection_slots());
     page.single(&table::ACCEPTED, app.metrics.accepted.get());
     let metrics = &app.metrics;
     labelled(page, &table::CONNECTIONS_REFUSED, "reason", of(&metrics.connections_refused));
