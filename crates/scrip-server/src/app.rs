@@ -18,15 +18,18 @@ use scrip_threeds::message::MESSAGE_BYTES_MAX;
 use tokio::sync::{Mutex, SetOnce};
 
 use crate::{
+    answer_memory::AnswerMemory,
     auth_failures::AuthFailures,
     body_memory::BodyMemory,
     clock,
+    connection::STALLED_AFTER,
     demo::Demo,
     http::{client_address::TrustedProxies, probes::Readiness},
     limited_stream::MinimumRate,
     limiter::Limiter,
     metrics::{Metrics, Reload, access::MetricsKey},
     ongoing::Ongoing,
+    process,
     threeds::Servers,
 };
 
@@ -41,6 +44,9 @@ pub struct App {
     /// Whoever replaces the directory, so that an older one never takes the place of a newer.
     reloading: Mutex<()>,
     pub limits: Limits,
+    pub stall_limits: StallLimits,
+    /// How many connections of clients the limit of open files allows.
+    pub descriptor_slots: usize,
     /// How often anybody may ask.
     pub limiter: Limiter,
     /// Whose word about a client's address is taken.
@@ -51,6 +57,8 @@ pub struct App {
     pub body_memory: Arc<BodyMemory>,
     /// For bodies of routes that need no key.
     pub keyless_body_memory: Arc<BodyMemory>,
+    /// For large answers until their clients have read them.
+    pub answer_memory: Arc<AnswerMemory>,
     /// What `/readyz` found last.
     pub readiness: Readiness,
     /// How many are open now.
@@ -84,6 +92,8 @@ pub(crate) enum Load {
 const BODY_MEMORY_BYTES: usize = 256 * 1024 * 1024;
 const KEYLESS_BODY_MEMORY_BYTES: usize = 16 * 1024 * 1024;
 const BODY_MEMORY_NETWORK_SHARE: usize = 4;
+const ANSWER_MEMORY_BYTES: usize = 256 * 1024 * 1024;
+const ANSWER_MEMORY_NETWORK_SHARE: usize = 8;
 /// However few connections there may be, a client network may have so many of them.
 const NETWORK_CONNECTIONS_MIN: usize = 8;
 /// Long enough that a short stall of a network does not count.
@@ -117,6 +127,8 @@ impl App {
             source: SetOnce::new(),
             reloading: Mutex::default(),
             limits: Limits::default(),
+            stall_limits: StallLimits::default(),
+            descriptor_slots: process::descriptor_slots(),
             limiter: Limiter::default(),
             proxies: TrustedProxies::default(),
             switched_off: Vec::new(),
@@ -126,10 +138,17 @@ impl App {
                 KEYLESS_BODY_MEMORY_BYTES,
                 BODY_MEMORY_NETWORK_SHARE,
             ),
+            answer_memory: AnswerMemory::new(ANSWER_MEMORY_BYTES, ANSWER_MEMORY_NETWORK_SHARE),
             readiness: Readiness::default(),
             connections: AtomicUsize::new(0),
             stale: AtomicBool::new(false),
         }
+    }
+
+    /// Connections of clients that are served at once.
+    #[must_use]
+    pub fn connection_slots(&self) -> usize {
+        self.limits.connections_max.min(self.descriptor_slots)
     }
 
     /// Lets the clock begin after what the vault has seen; before the vault is opened.
@@ -249,11 +268,28 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Connections that one client network may have.
+    /// How many of so many connections one client network may have.
     #[must_use]
-    pub fn network_connections(&self) -> usize {
-        let share = self.connections_max.checked_div(self.connections_network_share);
-        share.unwrap_or(self.connections_max).max(NETWORK_CONNECTIONS_MIN)
+    pub fn network_connections(&self, connections: usize) -> usize {
+        let share = connections.checked_div(self.connections_network_share);
+        share.unwrap_or(connections).max(NETWORK_CONNECTIONS_MIN)
+    }
+}
+
+/// How long a client may hold what others need without sending or reading anything.
+#[derive(Debug, Clone)]
+pub struct StallLimits {
+    /// After so long without progress, a request that waits for its body and an answer that is not
+    /// read do not keep their connection from losing its slot.
+    pub evictable_after: Duration,
+    /// From the last byte of the head to the last of the body, where no key is needed.
+    pub keyless_body_deadline: Duration,
+}
+
+impl Default for StallLimits {
+    fn default() -> Self {
+        let keyless_body_deadline = Duration::from_secs(5);
+        Self { evictable_after: STALLED_AFTER, keyless_body_deadline }
     }
 }
 

@@ -5,36 +5,28 @@
 //! alone reserves nothing. Once parsing begins, [`PARSED_FACTOR`] times its length is counted in
 //! addition.
 
-use std::{
-    collections::{HashMap, hash_map::Entry},
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::sync::Arc;
 
 use scrip_core::rate_limit::Network;
+
+use crate::memory_pool::{Bounds, Exhausted, MemoryPool};
 
 /// What the parsed form of a body may take, in lengths of the body.
 pub const PARSED_FACTOR: usize = 16;
 
-/// So that requests of different networks rarely wait for the same lock.
-const SHARDS: usize = 16;
+/// What arrives of bodies without a key may take one part in so many of the pool for each client
+/// network: anybody can send them, and a client decides how long they take to arrive.
+const KEYLESS_ARRIVING_SHARE: usize = 64;
+
+/// So much of a body without a key is not counted. Notifications are shorter, and are read however
+/// full the pool is. The cap on connections bounds what this takes.
+const KEYLESS_UNCOUNTED_BYTES: usize = 4096;
 
 #[derive(Debug)]
 pub struct BodyMemory {
-    bytes_max: usize,
+    pool: MemoryPool,
     network_bytes_max: usize,
-    used: AtomicUsize,
-    networks: [Mutex<HashMap<Network, usize>>; SHARDS],
-}
-
-/// Why a body finds no memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exhausted {
-    Pool,
-    NetworkShare,
+    keyless_arriving_bytes_max: usize,
 }
 
 /// What one request has of the pool, until it is dropped.
@@ -43,6 +35,11 @@ pub struct BodyReservation {
     memory: Arc<BodyMemory>,
     network: Network,
     bytes: usize,
+    /// What bodies of the network that still arrive may take.
+    arriving_bytes_max: usize,
+    /// How much of the body is not counted, and how much of that has not arrived.
+    uncounted: usize,
+    uncounted_left: usize,
 }
 
 impl BodyMemory {
@@ -62,85 +59,76 @@ impl BodyMemory {
         let least = body_bytes_max.saturating_mul(PARSED_FACTOR.saturating_add(1));
         let bytes_max = bytes_max.max(least);
         let network_bytes_max = bytes_max.checked_div(network_share).unwrap_or(bytes_max);
+        let network_bytes_max = network_bytes_max.max(least);
+        let arriving = bytes_max.checked_div(KEYLESS_ARRIVING_SHARE).unwrap_or(bytes_max);
         Arc::new(Self {
-            bytes_max,
-            network_bytes_max: network_bytes_max.max(least),
-            used: AtomicUsize::new(0),
-            networks: std::array::from_fn(|_| Mutex::default()),
+            pool: MemoryPool::new(bytes_max),
+            network_bytes_max,
+            keyless_arriving_bytes_max: arriving.max(body_bytes_max).min(network_bytes_max),
         })
     }
 
     /// Nothing is reserved yet.
     #[must_use]
     pub fn begin(self: &Arc<Self>, network: Network) -> BodyReservation {
-        BodyReservation { memory: Arc::clone(self), network, bytes: 0 }
+        BodyReservation {
+            memory: Arc::clone(self),
+            network,
+            bytes: 0,
+            arriving_bytes_max: self.network_bytes_max,
+            uncounted: 0,
+            uncounted_left: 0,
+        }
+    }
+
+    /// The same for a request that needs no key: with a smaller share while its body arrives, and
+    /// without counting its beginning.
+    #[must_use]
+    pub fn begin_keyless(self: &Arc<Self>, network: Network) -> BodyReservation {
+        let mut reservation = self.begin(network);
+        reservation.arriving_bytes_max = self.keyless_arriving_bytes_max;
+        reservation.uncounted = KEYLESS_UNCOUNTED_BYTES;
+        reservation.uncounted_left = KEYLESS_UNCOUNTED_BYTES;
+        reservation
     }
 
     #[must_use]
     pub fn free_bytes(&self) -> usize {
-        self.bytes_max.saturating_sub(self.used.load(Ordering::Relaxed))
-    }
-
-    fn shard(&self, network: Network) -> Option<&Mutex<HashMap<Network, usize>>> {
-        let mut hasher = DefaultHasher::new();
-        network.hash(&mut hasher);
-        let [first, ..] = hasher.finish().to_le_bytes();
-        self.networks.get(usize::from(first) % SHARDS)
-    }
-
-    fn take(&self, network: Network, bytes: usize) -> Result<(), Exhausted> {
-        let more = |used: usize| used.checked_add(bytes).filter(|it| *it <= self.bytes_max);
-        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.map_err(|_| Exhausted::Pool)?;
-        let Some(shard) = self.shard(network) else { return Ok(()) };
-        let mut networks = shard.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = networks.entry(network).or_default();
-        let more = used.saturating_add(bytes);
-        if more <= self.network_bytes_max {
-            *used = more;
-            return Ok(());
-        }
-        if *used == 0 {
-            networks.remove(&network);
-        }
-        drop(networks);
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
-        Err(Exhausted::NetworkShare)
-    }
-
-    fn give_back(&self, network: Network, bytes: usize) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
-        let Some(shard) = self.shard(network) else { return };
-        let mut networks = shard.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Entry::Occupied(mut entry) = networks.entry(network) {
-            let rest = entry.get().saturating_sub(bytes);
-            if rest == 0 {
-                entry.remove();
-            } else {
-                entry.insert(rest);
-            }
-        }
+        self.pool.free_bytes()
     }
 }
 
 impl BodyReservation {
-    /// All of it, or nothing more than before.
+    /// Counts bytes of the body that have arrived: all of them, or nothing more than before.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
-        self.memory.take(self.network, bytes)?;
-        self.bytes = self.bytes.saturating_add(bytes);
+        let counted = bytes.saturating_sub(self.uncounted_left);
+        self.take(counted, self.arriving_bytes_max)?;
+        self.uncounted_left = self.uncounted_left.saturating_sub(bytes);
         Ok(())
     }
 
     /// Counts what parsing a body of this length takes.
     pub(crate) fn grow_for_parsing(&mut self, body_bytes: usize) -> Result<(), Exhausted> {
-        self.grow(body_bytes.saturating_mul(PARSED_FACTOR))
+        let counted = body_bytes.saturating_sub(self.uncounted);
+        self.take(counted.saturating_mul(PARSED_FACTOR), self.memory.network_bytes_max)
+    }
+
+    fn take(&mut self, bytes: usize, network_bytes: usize) -> Result<(), Exhausted> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let pool = &self.memory.pool;
+        let bounds = Bounds { pool_bytes: pool.bytes_max(), network_bytes };
+        pool.take(Some(self.network), bytes, bounds)?;
+        self.bytes = self.bytes.saturating_add(bytes);
+        Ok(())
     }
 }
 
 impl Drop for BodyReservation {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.memory.give_back(self.network, self.bytes);
+            self.memory.pool.give_back(Some(self.network), self.bytes);
         }
     }
 }
@@ -171,8 +159,7 @@ mod tests {
         same.grow(30).unwrap();
         drop((same, other));
         assert_eq!(memory.free_bytes(), 100);
-        let kept: usize = memory.networks.iter().map(|it| it.lock().unwrap().len()).sum();
-        assert_eq!(kept, 0);
+        assert_eq!(memory.pool.networks_in_use(), 0);
     }
 
     #[test]
@@ -182,5 +169,39 @@ mod tests {
         reservation.grow(1000).unwrap();
         reservation.grow_for_parsing(1000).unwrap();
         assert!(reservation.grow(1).is_err());
+    }
+
+    #[test]
+    fn keyless_bodies_have_a_small_share_while_they_arrive_and_an_uncounted_beginning() {
+        let memory = BodyMemory::for_bodies_of(65_536, 16 * 1024 * 1024, 4);
+        let mut first = memory.begin_keyless(network(1));
+        first.grow(4_000).unwrap();
+        assert_eq!(memory.free_bytes(), 16 * 1024 * 1024);
+        first.grow(61_536).unwrap();
+        assert_eq!(memory.free_bytes(), 16 * 1024 * 1024 - 61_440);
+        let mut others = Vec::new();
+        let refused = loop {
+            let mut other = memory.begin_keyless(network(1));
+            if let Err(exhausted) = other.grow(65_536) {
+                break exhausted;
+            }
+            others.push(other);
+        };
+        assert_eq!((refused, others.len()), (Exhausted::NetworkShare, 3));
+        // A notification is read all the same, and the largest body can be parsed.
+        let mut notification = memory.begin_keyless(network(1));
+        notification.grow(4_096).unwrap();
+        notification.grow_for_parsing(4_096).unwrap();
+        first.grow_for_parsing(65_536).unwrap();
+        drop((first, others, notification));
+        assert_eq!(memory.free_bytes(), 16 * 1024 * 1024);
+    }
+
+    #[test]
+    fn largest_keyless_body_fits_whatever_the_settings() {
+        let memory = BodyMemory::for_bodies_of(100_000, 1, 64);
+        let mut reservation = memory.begin_keyless(network(1));
+        reservation.grow(100_000).unwrap();
+        reservation.grow_for_parsing(100_000).unwrap();
     }
 }

@@ -7,7 +7,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -21,6 +21,7 @@ use crate::{
     clock::ticks,
     http::pipeline,
     metrics::{Label, labels},
+    tracked_body::TrackedBody,
 };
 
 pub(crate) struct Connection {
@@ -42,6 +43,8 @@ impl Service<Request<Incoming>> for Connection {
         let client = self.app.proxies.client(self.peer.ip(), request.headers());
         let (router, app) = (router.clone(), Arc::clone(&self.app));
         let busy = Busy::new(Arc::clone(&self.activity), Arc::clone(&app));
+        let activity = Arc::clone(&self.activity);
+        let request = request.map(|body| TrackedBody::new(body, activity));
         Box::pin(async move {
             let response = pipeline::answer(&app.metrics, router, client, request).await;
             drop(busy);
@@ -67,24 +70,44 @@ labels! {
 pub(crate) struct Activity {
     begun: AtomicU64,
     ended: AtomicU64,
-    /// When the connection was accepted, or a request last began or ended, in microseconds.
+    /// Requests that wait for bytes of their bodies.
+    waiting: AtomicU64,
+    /// When the connection was accepted, a request last began or ended, or the body of one made
+    /// progress, in microseconds.
     changed_at: AtomicU64,
-    is_write_blocked: AtomicBool,
+    /// Since when the client takes nothing of an answer, in microseconds; zero while it does.
+    write_blocked_since: AtomicU64,
+    /// For how many microseconds a client that is waited for may do nothing before it is idle.
+    stalled_after: u64,
     cut: OnceLock<Cut>,
 }
 
+/// Unless another time is set.
+pub(crate) const STALLED_AFTER: Duration = Duration::from_secs(1);
+
 /// Microseconds of the clock that only counts.
 pub(crate) fn micros() -> u64 {
-    u64::try_from(ticks().as_micros()).unwrap_or(u64::MAX)
+    in_micros(ticks())
+}
+
+fn in_micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl Activity {
     pub(crate) fn new() -> Self {
+        Self::stalled_after(STALLED_AFTER)
+    }
+
+    /// With this time without progress after which a client that is waited for is idle.
+    pub(crate) fn stalled_after(time: Duration) -> Self {
         Self {
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
+            waiting: AtomicU64::new(0),
             changed_at: AtomicU64::new(micros()),
-            is_write_blocked: AtomicBool::new(false),
+            write_blocked_since: AtomicU64::new(0),
+            stalled_after: in_micros(time),
             cut: OnceLock::new(),
         }
     }
@@ -103,24 +126,55 @@ impl Activity {
 
     pub(crate) fn begin(&self) {
         self.begun.fetch_add(1, Ordering::Relaxed);
-        self.changed_at.store(micros(), Ordering::Relaxed);
+        self.note_progress();
     }
 
     pub(crate) fn end(&self) {
-        self.changed_at.store(micros(), Ordering::Relaxed);
+        self.note_progress();
         self.ended.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Since when no request is in progress; nothing while one is, its answer included.
-    pub(crate) fn idle_since(&self) -> Option<u64> {
-        let counts = [&self.begun, &self.ended].map(|it| it.load(Ordering::Relaxed));
-        let [begun, ended] = counts;
-        let is_idle = begun == ended && !self.is_write_blocked.load(Ordering::Relaxed);
-        is_idle.then(|| self.changed_at.load(Ordering::Relaxed))
+    pub(crate) fn note_progress(&self) {
+        self.changed_at.store(micros(), Ordering::Relaxed);
     }
 
-    pub(crate) fn set_write_blocked(&self, is_blocked: bool) {
-        self.is_write_blocked.store(is_blocked, Ordering::Relaxed);
+    /// A request waits for bytes of its body, until [`Self::end_waiting`].
+    pub(crate) fn begin_waiting(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn end_waiting(&self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Since when the connection is idle. Nothing while the server works on a request, and until a
+    /// client that is waited for has sent or taken nothing for long enough.
+    pub(crate) fn idle_since(&self) -> Option<u64> {
+        let counts = [&self.begun, &self.ended, &self.waiting].map(|it| it.load(Ordering::Relaxed));
+        let [begun, ended, waiting] = counts;
+        let in_progress = begun.saturating_sub(ended);
+        if in_progress > waiting {
+            return None;
+        }
+        let changed_at = self.changed_at.load(Ordering::Relaxed);
+        let blocked_since = self.write_blocked_since.load(Ordering::Relaxed);
+        if in_progress == 0 && blocked_since == 0 {
+            return Some(changed_at);
+        }
+        let since = if in_progress == 0 { blocked_since } else { changed_at.max(blocked_since) };
+        Some(since).filter(|it| micros().saturating_sub(*it) >= self.stalled_after)
+    }
+
+    /// The client takes nothing of an answer now.
+    pub(crate) fn begin_write_blocked(&self) {
+        let since = &self.write_blocked_since;
+        if since.load(Ordering::Relaxed) == 0 {
+            since.store(micros().max(1), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn end_write_blocked(&self) {
+        self.write_blocked_since.store(0, Ordering::Relaxed);
     }
 
     /// Remembers the first reason.

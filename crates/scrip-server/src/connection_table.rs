@@ -1,7 +1,8 @@
 //! The table of open connections: a cap for all of them, and one for each client network.
 //!
 //! When the table is full, a new connection takes the place of the one that has been idle for
-//! longest. A connection with a request in progress keeps its place.
+//! longest. A connection with a request in progress keeps its place, unless the server has waited
+//! for its client too long.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -97,6 +98,14 @@ impl ConnectionTable {
                 Tried::Full => drop(timeout(LOOK_AGAIN, self.freed.notified()).await),
             }
         }
+    }
+
+    /// Ends the idlest connection without a new one in its place, and waits until it has closed its
+    /// descriptor or for a moment; false when each has a request in progress.
+    pub(crate) async fn evict_idlest(&self) -> bool {
+        let is_evicted = self.lock().evict_idlest(None);
+        drop(timeout(LOOK_AGAIN, self.freed.notified()).await);
+        is_evicted
     }
 
     fn try_admit(self: &Arc<Self>, network: Option<Network>, activity: &Arc<Activity>) -> Tried {

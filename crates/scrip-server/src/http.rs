@@ -1,5 +1,6 @@
 //! The route table, and the router made of it.
 
+mod answer_body;
 pub(crate) mod api_keys;
 pub(crate) mod applications;
 pub(crate) mod authenticate;

@@ -2,6 +2,7 @@
 //!
 //! Architecture invariant: nobody depends on this crate but tests and benchmarks.
 
+pub mod answer_memory;
 pub mod app;
 pub mod auth_failures;
 mod background;
@@ -25,6 +26,7 @@ mod launch;
 pub mod limited_stream;
 pub mod limiter;
 mod long_evaluation;
+mod memory_pool;
 pub mod metrics;
 pub mod ongoing;
 pub mod openapi;
@@ -37,4 +39,5 @@ mod simulator;
 mod telemetry;
 pub mod threeds;
 mod tls;
+mod tracked_body;
 mod wire;

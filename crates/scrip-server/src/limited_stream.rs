@@ -106,7 +106,7 @@ impl<S> LimitedStream<S> {
 
     /// The write cannot go on: how long that is tolerated.
     fn wait<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
-        self.activity.set_write_blocked(true);
+        self.activity.begin_write_blocked();
         loop {
             let mut waiting = match self.waiting.take() {
                 Some(waiting) => waiting,
@@ -147,7 +147,7 @@ impl<S> LimitedStream<S> {
                 self.window.bytes = 0;
             }
             self.window.waited = self.window.waited.saturating_add(waited);
-            self.activity.set_write_blocked(false);
+            self.activity.end_write_blocked();
         }
         self.window.bytes =
             self.window.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));

@@ -23,7 +23,7 @@ pub(crate) use crate::metrics::{
     label::{Counters, Label, labels},
     shown::render,
 };
-use crate::{connection::Cut, metrics::label::Levels};
+use crate::{connection::Cut, memory_pool::Exhausted, metrics::label::Levels};
 
 /// What a server counts.
 #[derive(Debug)]
@@ -38,7 +38,8 @@ pub struct Metrics {
     pub(crate) connections_refused: Counters<ConnectionRefused>,
     pub(crate) connections_evicted: Counters<ConnectionEvicted>,
     pub(crate) connections_cut: Counters<Cut>,
-    pub(crate) bodies_refused: Counters<BodyRefused>,
+    pub(crate) bodies_refused: Counters<MemoryRefused>,
+    pub(crate) answers_refused: Counters<MemoryRefused>,
     pub(crate) readiness_checks: Counter,
     pub(crate) refused: Counters<Refusal>,
     pub(crate) unauthenticated: Counters<Unauthenticated>,
@@ -67,10 +68,12 @@ labels! {
     pub(crate) enum ConnectionEvicted {
         Full "full",
         NetworkFull "network_full",
+        /// The process may open no more files.
+        Descriptors "descriptors",
     }
 
-    /// Why a body found no memory.
-    pub(crate) enum BodyRefused {
+    /// Why a body or an answer found no memory.
+    pub(crate) enum MemoryRefused {
         Pool "pool",
         NetworkShare "network_share",
     }
@@ -110,6 +113,15 @@ labels! {
         Records "records",
         Usage "usage",
         Guesses "guesses",
+    }
+}
+
+impl MemoryRefused {
+    pub(crate) fn of(exhausted: Exhausted) -> Self {
+        match exhausted {
+            Exhausted::Pool => Self::Pool,
+            Exhausted::NetworkShare => Self::NetworkShare,
+        }
     }
 }
 
@@ -160,6 +172,7 @@ impl Metrics {
             connections_evicted: Counters::default(),
             connections_cut: Counters::default(),
             bodies_refused: Counters::default(),
+            answers_refused: Counters::default(),
             readiness_checks: Counter::default(),
             refused: Counters::default(),
             unauthenticated: Counters::default(),

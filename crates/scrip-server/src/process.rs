@@ -64,16 +64,30 @@ fn not_dumpable() -> anyhow::Result<()> {
 /// As many files as are allowed, since every connection is one; and memory to lock, which only root
 /// may raise past the hard limit.
 fn raise_limits(server: &Server) {
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        let raised = soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok();
-        let files = if raised { hard } else { soft };
-        if files < u64::try_from(server.connections_max.get()).unwrap_or(u64::MAX) {
-            tracing::warn!(files, "fewer files may be open than server.connections_max");
-        }
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < hard
+        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
+    {
+        tracing::debug!(%error, "the limit of open files stays");
     }
     if server.lock_memory != LockMemory::Off {
         raise_locked_limit();
     }
+}
+
+/// Open files that are not connections of clients: the database, directory servers, other listeners.
+const OTHER_DESCRIPTORS: u64 = 256;
+
+/// How many connections of clients the limit of open files allows.
+pub(crate) fn descriptor_slots() -> usize {
+    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
+    slots_within(limit)
+}
+
+/// Of a small limit, half.
+fn slots_within(limit: u64) -> usize {
+    let slots = limit.saturating_sub(OTHER_DESCRIPTORS.min(limit / 2));
+    usize::try_from(slots).unwrap_or(usize::MAX).max(1)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -186,4 +200,18 @@ fn may_lock_anything() -> bool {
     let held = status.lines().find_map(|it| it.strip_prefix("CapEff:"));
     let held = held.and_then(|it| u64::from_str_radix(it.trim(), 16).ok()).unwrap_or(0);
     held >> CAP_IPC_LOCK & 1 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::slots_within;
+
+    #[test]
+    fn connections_leave_descriptors_for_everything_else() {
+        for (limit, slots) in [(0, 1), (1, 1), (64, 32), (512, 256), (1024, 768), (20_000, 19_744)]
+        {
+            assert_eq!(slots_within(limit), slots, "{limit}");
+        }
+        assert!(slots_within(u64::MAX) > 1_000_000);
+    }
 }

@@ -3,6 +3,7 @@
 
 use std::{
     future::{Future, pending},
+    io,
     net::SocketAddr,
     pin::pin,
     sync::{Arc, atomic::Ordering},
@@ -15,6 +16,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::graceful::GracefulConnection,
 };
+use nix::errno::Errno;
 use scrip_core::rate_limit::Network;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -65,7 +67,8 @@ pub(crate) async fn serve_on(app: Arc<App>, listening: Listening, stop: impl Fut
     let Listening { tcp, tls } = listening;
     let front = Arc::new(Front::new(Arc::clone(&app), tls));
     let (drain, draining) = watch::channel(());
-    let table = ConnectionTable::new(app.limits.connections_max, app.limits.network_connections());
+    let table = connection_table(&app);
+    let mut is_accept_reported = false;
     let mut stop = pin!(stop);
     loop {
         let (stream, peer) = tokio::select! {
@@ -73,9 +76,8 @@ pub(crate) async fn serve_on(app: Arc<App>, listening: Listening, stop: impl Fut
             accepted = tcp.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Out of descriptors, most likely; a moment lets some be closed.
-                    tracing::warn!(%error, "accept failed");
-                    sleep(Duration::from_millis(50)).await;
+                    recover_from_accept(&app, &table, &error, is_accept_reported).await;
+                    is_accept_reported = true;
                     continue;
                 }
             },
@@ -106,6 +108,41 @@ pub(crate) async fn serve_on(app: Arc<App>, listening: Listening, stop: impl Fut
     }
 }
 
+/// As many slots as the settings and the limit of open files allow.
+fn connection_table(app: &App) -> Arc<ConnectionTable> {
+    let connections = app.connection_slots();
+    if connections < app.limits.connections_max {
+        tracing::warn!(
+            connections,
+            "server.connections_max is lowered to what the limit of open files allows; to serve \
+             more connections at once raise that limit (LimitNOFILE of systemd, or ulimit -n)"
+        );
+    }
+    ConnectionTable::new(connections, app.limits.network_connections(connections))
+}
+
+/// Without descriptors no client gets an answer until a connection ends: the idlest one is closed.
+/// Only the first failure is a warning, since clients can cause many of them.
+async fn recover_from_accept(
+    app: &App,
+    table: &ConnectionTable,
+    error: &io::Error,
+    is_reported: bool,
+) {
+    if is_reported {
+        tracing::debug!(%error, "accept failed");
+    } else {
+        tracing::warn!(%error, "accept failed; further failures are not logged");
+    }
+    let code = error.raw_os_error().map(Errno::from_raw);
+    if !matches!(code, Some(Errno::EMFILE | Errno::ENFILE)) {
+        return sleep(Duration::from_millis(50)).await;
+    }
+    if table.evict_idlest().await {
+        app.metrics.connections_evicted.one(ConnectionEvicted::Descriptors);
+    }
+}
+
 /// A connection's slot, and what it does.
 struct Place {
     slot: Slot,
@@ -118,7 +155,7 @@ async fn admit(app: &Arc<App>, table: &Arc<ConnectionTable>, peer: SocketAddr) -
     // A proxy speaks for many clients.
     let is_proxy = app.proxies.has(peer.ip().to_canonical());
     let network = (!is_proxy).then(|| Network::of(peer.ip()));
-    let activity = Arc::new(Activity::new());
+    let activity = Arc::new(Activity::stalled_after(app.stall_limits.evictable_after));
     let (slot, eviction) = match table.admit(network, &activity).await {
         Admission::Admitted(slot, eviction) => (slot, eviction),
         Admission::NetworkFull => {

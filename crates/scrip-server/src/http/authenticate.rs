@@ -73,6 +73,7 @@ fn count(app: &App, headers: &HeaderMap, problem: &Problem) {
         | Problem::Misdirected
         | Problem::NotReady
         | Problem::NoBodyMemory
+        | Problem::NoAnswerMemory
         | Problem::BodyTimeout
         | Problem::Malformed(_)
         | Problem::Sealed

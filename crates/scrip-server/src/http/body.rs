@@ -1,15 +1,15 @@
 //! Reading a request's body: bounded in length, in time, in rate and in memory.
 
+use std::time::Duration;
+
 use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 
 use crate::{
-    app::App,
-    body_memory::{BodyReservation, Exhausted},
-    http::problem::Problem,
-    metrics::BodyRefused,
+    app::App, body_memory::BodyReservation, http::problem::Problem, memory_pool::Exhausted,
+    metrics::MemoryRefused,
 };
 
 /// The whole body, and memory for it and for what will be parsed from it.
@@ -19,22 +19,38 @@ pub(crate) async fn read_body(
     bytes_max: usize,
     reservation: &mut BodyReservation,
 ) -> Result<Bytes, Problem> {
+    read_within(app, app.limits.body_deadline, (body, bytes_max), reservation).await
+}
+
+/// The same for a request that needs no key, which anybody can send: it has less time.
+pub(crate) async fn read_keyless_body(
+    app: &App,
+    body: &mut Body,
+    bytes_max: usize,
+    reservation: &mut BodyReservation,
+) -> Result<Bytes, Problem> {
+    let deadline = app.limits.body_deadline.min(app.stall_limits.keyless_body_deadline);
+    read_within(app, deadline, (body, bytes_max), reservation).await
+}
+
+async fn read_within(
+    app: &App,
+    deadline: Duration,
+    (body, bytes_max): (&mut Body, usize),
+    reservation: &mut BodyReservation,
+) -> Result<Bytes, Problem> {
     if body.size_hint().lower() > u64::try_from(bytes_max).unwrap_or(u64::MAX) {
         return Err(Problem::TooLarge);
     }
     let arriving = Arriving { bytes_max, first: Bytes::new(), whole: Vec::new() };
-    let arrived = timeout(app.limits.body_deadline, arriving.read(app, body, reservation)).await;
+    let arrived = timeout(deadline, arriving.read(app, body, reservation)).await;
     let body = arrived.map_err(|_| Problem::BodyTimeout)??;
     reservation.grow_for_parsing(body.len()).map_err(|it| refuse(app, it))?;
     Ok(body)
 }
 
 fn refuse(app: &App, exhausted: Exhausted) -> Problem {
-    let reason = match exhausted {
-        Exhausted::Pool => BodyRefused::Pool,
-        Exhausted::NetworkShare => BodyRefused::NetworkShare,
-    };
-    app.metrics.bodies_refused.one(reason);
+    app.metrics.bodies_refused.one(MemoryRefused::of(exhausted));
     Problem::NoBodyMemory
 }
 

@@ -18,7 +18,7 @@ use crate::{
     app::App,
     http::{
         Handling,
-        body::read_body,
+        body::read_keyless_body,
         names, notifications,
         pipeline::{check_content_type, client, path_ids},
         problem::Problem,
@@ -120,8 +120,8 @@ async fn hear(
     if row.sent.needs_length() && body.size_hint().exact().is_none() {
         return Err(Problem::LengthRequired);
     }
-    let mut reservation = app.keyless_body_memory.begin(Network::of(address));
-    let body = read_body(app, body, row.sent.bytes_max(), &mut reservation).await?;
+    let mut reservation = app.keyless_body_memory.begin_keyless(Network::of(address));
+    let body = read_keyless_body(app, body, row.sent.bytes_max(), &mut reservation).await?;
     let directory = app.directory.load_full().ok_or(Problem::Sealed)?;
     let (id, secret) = path_ids(names(row.path), head).await;
     let heard = Heard {

@@ -1,7 +1,8 @@
 //! What every request goes through, in this order and nowhere else.
 //!
 //! Outside the router: trace id, preflight, trailing slash, panics, the headers of every answer.
-//! Inside a route: address, caller, limits, permission, deprecation, content type, idempotency, body, handler.
+//! Inside a route: address, caller, limits, permission, memory for the answer, deprecation, content
+//! type, idempotency, body, handler.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -39,6 +40,7 @@ use crate::{
     app::App,
     http::{
         self, BodyKind, Route,
+        answer_body::AnswerBudget,
         authenticate::{authenticate, single},
         body::read_body,
         cors, deprecation,
@@ -222,7 +224,13 @@ async fn handle(
             return Err(problem);
         }
     };
+    let budget = AnswerBudget::new(app, address);
+    budget.check()?;
     let answered = let_in(app, route, (head, body), (known_by.as_ref(), caller.clone())).await;
+    let answered = match answered {
+        Ok(response) => budget.count(route, response).await,
+        Err(problem) => Err(problem),
+    };
     if let Err(problem) = &answered {
         record_refused(app, route, head, (&caller, problem)).await;
     }

@@ -46,6 +46,8 @@ pub(crate) enum Problem {
     NotReady,
     /// All memory for bodies is in use, or all that the client's network may have.
     NoBodyMemory,
+    /// All memory for large answers is in use, or all that the client's network may have.
+    NoAnswerMemory,
     Failed(Error),
 }
 
@@ -115,6 +117,7 @@ impl Problem {
             | Self::Uncounted
             | Self::NotReady
             | Self::NoBodyMemory
+            | Self::NoAnswerMemory
             | Self::Failed(Error::Unavailable(_)) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Failed(Error::Internal(_)) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -145,6 +148,9 @@ impl Problem {
             Self::NotReady => "the storage does not answer; try again shortly".to_owned(),
             Self::NoBodyMemory => {
                 "too many or too large bodies are in flight; try again shortly".to_owned()
+            }
+            Self::NoAnswerMemory => {
+                "too many or too large answers are not read yet; try again shortly".to_owned()
             }
             Self::Failed(error) => error.to_string(),
         }
@@ -178,6 +184,7 @@ impl Problem {
             | Self::Uncounted
             | Self::NotReady
             | Self::NoBodyMemory
+            | Self::NoAnswerMemory
             | Self::Failed(Error::TooMany { .. } | Error::Unavailable(_) | Error::Internal(_)) => {
                 None
             }
@@ -192,6 +199,7 @@ impl Problem {
             | Self::Uncounted
             | Self::NotReady
             | Self::NoBodyMemory
+            | Self::NoAnswerMemory
             | Self::Failed(Error::Unavailable(_)) => Some(Duration::from_secs(1)),
             Self::NoRoute
             | Self::MethodNotAllowed

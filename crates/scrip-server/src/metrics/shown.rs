@@ -103,7 +103,7 @@ fn requests(page: &mut Page, metrics: &Metrics) {
 
 fn connections(page: &mut Page, app: &App) {
     page.single(&table::CONNECTIONS, app.connections.load(Ordering::Relaxed));
-    page.single(&table::CONNECTIONS_MAX, app.limits.connections_max);
+    page.single(&table::CONNECTIONS_MAX, app.connection_slots());
     page.single(&table::ACCEPTED, app.metrics.accepted.get());
     let metrics = &app.metrics;
     labelled(page, &table::CONNECTIONS_REFUSED, "reason", of(&metrics.connections_refused));
@@ -113,6 +113,8 @@ fn connections(page: &mut Page, app: &App) {
     page.sample(&[("pool", "keyed")], app.body_memory.free_bytes());
     page.sample(&[("pool", "keyless")], app.keyless_body_memory.free_bytes());
     labelled(page, &table::BODIES_REFUSED, "reason", of(&metrics.bodies_refused));
+    page.single(&table::ANSWER_MEMORY, app.answer_memory.free_bytes());
+    labelled(page, &table::ANSWERS_REFUSED, "reason", of(&metrics.answers_refused));
     page.single(&table::READINESS_CHECKS, metrics.readiness_checks.get());
 }
 

@@ -51,6 +51,8 @@ families! {
     CONNECTIONS_CUT Counter "scrip_connections_cut_total" "Connections that were closed because the client was too slow, by reason.";
     BODY_MEMORY Gauge "scrip_body_memory_free_bytes" "Memory that is left for request bodies and what is parsed from them, by pool.";
     BODIES_REFUSED Counter "scrip_bodies_refused_total" "Request bodies that found no memory, by reason.";
+    ANSWER_MEMORY Gauge "scrip_answer_memory_free_bytes" "Memory that is left for large answers that clients have not read.";
+    ANSWERS_REFUSED Counter "scrip_answers_refused_total" "Requests that were refused because their answers found no memory, by reason.";
     READINESS_CHECKS Counter "scrip_readiness_checks_total" "Checks of the storage on behalf of /readyz.";
     UNAUTHENTICATED Counter "scrip_authentication_failures_total" "Requests at routes without a good key, by reason.";
     IDEMPOTENCY Counter "scrip_idempotency_turns_total" "Requests with an idempotency key: the first, a replay, or a conflict with one in flight.";

@@ -29,17 +29,20 @@ use crate::{
 };
 
 const HEALTHZ: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
-const FIRST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
-const SECOND: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+pub(crate) const FIRST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+pub(crate) const SECOND: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 
-fn metrics_key() -> Option<MetricsKey> {
+pub(crate) fn metrics_key() -> Option<MetricsKey> {
     MetricsKey::parse("the-key-of-the-operator").ok()
 }
 
 /// A connection that comes from this address.
-fn connect_from(server: &Server, address: Ipv4Addr) -> TcpStream {
+pub(crate) fn connect_from(server: &Server, address: Ipv4Addr) -> TcpStream {
+    connect(server, address, TcpSocket::new_v4().unwrap())
+}
+
+pub(crate) fn connect(server: &Server, address: Ipv4Addr, socket: TcpSocket) -> TcpStream {
     let stream = server.runtime.block_on(async {
-        let socket = TcpSocket::new_v4().unwrap();
         socket.bind(SocketAddr::from((address, 0))).unwrap();
         socket.connect(server.address).await.unwrap()
     });
@@ -50,7 +53,7 @@ fn connect_from(server: &Server, address: Ipv4Addr) -> TcpStream {
 }
 
 /// Whether the connection answers a probe.
-fn is_served(stream: &mut TcpStream) -> bool {
+pub(crate) fn is_served(stream: &mut TcpStream) -> bool {
     if stream.write_all(HEALTHZ).is_err() {
         return false;
     }
@@ -67,7 +70,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
 }
 
 /// Sends a body in a way of its own; the status of the answer.
-fn send(server: &Server, from: Ipv4Addr, head: &str, body: &str) -> u16 {
+pub(crate) fn send(server: &Server, from: Ipv4Addr, head: &str, body: &str) -> u16 {
     let mut stream = connect_from(server, from);
     let head = head.replace('\n', "\r\n");
     let request = format!("{head}\r\nHost: x\r\nConnection: close\r\n\r\n{body}");
@@ -193,6 +196,7 @@ fn silent_connections_of_one_network_leave_slots_for_others() {
 #[test]
 fn network_with_all_slots_in_progress_is_refused_further_ones() {
     let server = Server::with(|app| {
+        app.stall_limits.evictable_after = Duration::from_secs(600);
         app.limits.connections_max = 32;
         app.limits.connections_network_share = 4;
         app.metrics_key = metrics_key();

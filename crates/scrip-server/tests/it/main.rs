@@ -77,6 +77,7 @@ mod session_rules;
 mod silence;
 mod simulated_clock;
 mod slow_bodies;
+mod stalled_clients;
 mod tenant;
 mod threeds;
 mod token_intents;

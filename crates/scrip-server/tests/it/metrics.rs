@@ -370,7 +370,7 @@ fn labels_are_words_of_ours() {
         malformed unknown refused done failed tokens token_intents verification_codes answers \
         access_sessions sessions session_events guesses deleted_tenants records usage expressions vault access allowed 200 201 204 400 401 403 404 408 409 410 \
         411 413 415 422 429 500 503 other keyed keyless pool network_share network_full full \
-        no_first_byte answer_not_read answer_rate"
+        no_first_byte answer_not_read answer_rate descriptors"
         .split_whitespace()
         .collect();
     let mut series = 0;

@@ -167,7 +167,10 @@ fn connection_past_the_cap_takes_the_place_of_the_idlest() {
 
 #[test]
 fn connection_past_the_cap_waits_while_all_have_requests_in_progress() {
-    let server = Server::with(|app| app.limits.connections_max = 2);
+    let server = Server::with(|app| {
+        app.limits.connections_max = 2;
+        app.stall_limits.evictable_after = Duration::from_secs(600);
+    });
     let keys = server.tenant(scrip_core::tenant::Settings::default());
     let head = format!(
         "POST /tokens HTTP/1.1\r\nHost: x\r\nBT-API-KEY: {}\r\nContent-Type: application/json\r\n\

@@ -17,13 +17,15 @@ use crate::stop::wait;
 pub(crate) struct House {
     folder: tempfile::TempDir,
     variables: Vec<(&'static str, String)>,
+    /// How many files the program may have open; what the tests may, unless it is set.
+    descriptors_max: Option<u32>,
 }
 
 impl House {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let data = folder.path().join("data").display().to_string();
-        let house = Self { folder, variables: Vec::new() };
+        let house = Self { folder, variables: Vec::new(), descriptors_max: None };
         let house = house.set("SCRIP_LIMITS_MODE", "off");
         house.set("SCRIP_STORAGE_DATA_DIR", &data).set("SCRIP_SERVER_LISTEN", "127.0.0.1:0")
     }
@@ -51,6 +53,11 @@ impl House {
         self
     }
 
+    pub(crate) fn with_descriptors(mut self, limit: u32) -> Self {
+        self.descriptors_max = Some(limit);
+        self
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -61,7 +68,16 @@ impl House {
 
     /// The program, with nothing of our own environment that could change it.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_scrip"));
+        let program = env!("CARGO_BIN_EXE_scrip");
+        let mut command = match self.descriptors_max {
+            None => Command::new(program),
+            Some(limit) => {
+                let mut shell = Command::new("/bin/sh");
+                let limited = format!("ulimit -n {limit} && exec \"$0\" \"$@\"");
+                shell.args(["-c", &limited, program]);
+                shell
+            }
+        };
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
         command.env_clear().envs(self.variables.iter().map(|(name, value)| (name, value)));
         command

@@ -22,6 +22,8 @@ mod client;
 mod codes;
 mod control;
 mod demo;
+#[cfg(target_os = "linux")]
+mod descriptors;
 #[expect(dead_code, reason = "how it misbehaves is for tests of the client by itself")]
 #[path = "../support/directory_server.rs"]
 mod directory_server;
