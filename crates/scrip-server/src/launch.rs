@@ -19,6 +19,7 @@ use tokio::{
 };
 
 use crate::{
+    answer_memory::AnswerMemory,
     app::{App, Limits},
     bin_file,
     body_memory::BodyMemory,
@@ -270,6 +271,10 @@ fn body_memory(server: &Server) -> (Arc<BodyMemory>, Arc<BodyMemory>) {
 fn set_bounds(app: &mut App, settings: &Settings) {
     app.limits = limits(settings);
     (app.body_memory, app.keyless_body_memory) = body_memory(&settings.server);
+    let server = &settings.server;
+    app.stall_limits.keyless_body_deadline = server.keyless_body_deadline_seconds.seconds();
+    let share = server.answer_memory_network_share.get();
+    app.answer_memory = AnswerMemory::new(server.answer_memory_bytes.get(), share);
     app.switched_off = switched_off(&settings.deprecated);
     app.proxies = settings.limits.proxies();
 }

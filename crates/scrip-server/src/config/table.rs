@@ -127,6 +127,8 @@ settings! {
         header_deadline_seconds: Within<1, 3600> = "30",
         /// How long a body may take to arrive.
         body_deadline_seconds: Within<1, 3600> = "30",
+        /// The same for a request that needs no key; the shorter of both counts.
+        keyless_body_deadline_seconds: Within<1, 3600> = "5",
         /// Connections served at once. A further one takes the place of the idlest connection
         /// without a request in progress, or waits.
         connections_max: Within<1, 1_000_000> = "4096",
@@ -151,6 +153,11 @@ settings! {
         keyless_body_memory_bytes: Within<1024, 4_294_967_295> = "16777216",
         /// A client network may have one part in so many of either memory.
         body_memory_network_share: Within<1, 1_000_000> = "4",
+        /// Memory for answers above 64 KiB until their clients have read them.
+        answer_memory_bytes: Within<1024, 4_294_967_295> = "268435456",
+        /// A client network may have one part in so many of it; networks of
+        /// `limits.trusted_proxies` have no share.
+        answer_memory_network_share: Within<1, 1_000_000> = "8",
         /// How long requests in flight may take to end when the server is told to stop.
         drain_deadline_seconds: Within<1, 3600> = "10",
         /// The user to become when started as root; empty to stay who we are.
