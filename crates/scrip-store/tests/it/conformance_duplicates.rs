@@ -89,22 +89,31 @@ fn marks(all: u8, fingerprint: u8, trusted: bool) -> ExpressionMarks {
 }
 
 async fn a_duplicate_needs_the_same_expressions_or_trusted_ones(desk: Desk) {
-    let marked = |id, expressions| TokenRecord { expressions, ..record(id) };
-    // (stored, asked, found to read, found to update)
+    use TokenType::{Card, Token};
+    // (type, stored, asked, found to read, found to update)
     let table = [
-        (marks(1, 1, false), marks(1, 1, false), true, true),
-        (marks(1, 1, false), marks(2, 1, false), true, false),
-        (marks(1, 1, false), marks(2, 2, false), false, false),
-        (marks(1, 1, false), marks(2, 2, true), false, false),
-        (marks(1, 1, true), marks(2, 2, false), true, true),
-        (marks(1, 1, true), marks(2, 2, true), true, true),
+        (Card, marks(1, 1, false), marks(1, 1, false), true, true),
+        (Card, marks(1, 1, false), marks(2, 1, false), true, false),
+        (Card, marks(1, 1, false), marks(2, 2, false), false, false),
+        (Card, marks(1, 1, false), marks(2, 2, true), false, false),
+        (Card, marks(1, 1, true), marks(2, 2, false), true, true),
+        (Card, marks(1, 1, true), marks(2, 2, true), true, true),
+        // Data of any form also needs the same fingerprint expression.
+        (Token, marks(1, 1, false), marks(1, 1, false), true, true),
+        (Token, marks(1, 1, false), marks(2, 1, false), true, false),
+        (Token, marks(1, 1, true), marks(2, 1, false), true, true),
+        (Token, marks(1, 1, true), marks(2, 1, true), true, true),
+        (Token, marks(1, 1, true), marks(2, 2, false), false, false),
+        (Token, marks(1, 1, true), marks(2, 2, true), false, false),
     ];
-    for (stored, asked, to_read, to_update) in table {
+    for (token_type, stored, asked, to_read, to_update) in table {
+        let marked = |id, expressions| TokenRecord { token_type, expressions, ..record(id) };
         desk.insert(marked("stored", stored)).await;
         for (deduplicate, found) in [(Deduplicate::Yes, to_read), (Deduplicate::Tell, to_update)] {
             let insert = desk.insertion(bare(marked("asked", asked)), deduplicate);
             let inserted = desk.insert_token(insert).await.unwrap();
-            assert_eq!(inserted != Inserted::New, found, "{stored:?} {asked:?} {deduplicate:?}");
+            let case = format!("{token_type:?} {stored:?} {asked:?} {deduplicate:?}");
+            assert_eq!(inserted != Inserted::New, found, "{case}");
             desk.delete("asked", 0).await;
         }
         desk.delete("stored", 0).await;
