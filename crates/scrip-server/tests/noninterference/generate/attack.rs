@@ -158,6 +158,11 @@ impl Generator {
         }
         if self.random.percent(if actor == Actor::Ruled { 60 } else { 4 }) {
             body["containers"] = json!([target_container(actor)]);
+            // A backend that expects this id would put data where the attacker may reveal it.
+            let is_expected = body["id"].as_str().is_some_and(|it| it.starts_with("user-"));
+            if actor == Actor::Ruled && is_expected {
+                body["id"] = "own-1".into();
+            }
         }
         if self.random.percent(3) {
             body["expires_at"] = "2999-01-01T00:00:00Z".into();
