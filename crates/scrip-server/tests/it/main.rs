@@ -38,6 +38,7 @@ mod get_challenge_result;
 mod get_session;
 mod get_token;
 mod guessing_budget;
+mod guessing_budget_open_data;
 mod hostile_clients;
 mod idempotency;
 mod idempotency_public;
