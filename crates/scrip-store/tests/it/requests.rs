@@ -41,12 +41,20 @@ pub(crate) fn patch_of(data: Value) -> TokenPatch {
     TokenPatch { data: Some(Plain::new(data)), ..TokenPatch::default() }
 }
 
+/// The same caller with the evaluation budget of a new request.
+fn new_request(caller: &Caller) -> Caller {
+    caller.clone().with_long_evaluations(|evaluate| {
+        evaluate();
+        true
+    })
+}
+
 pub(crate) async fn create(
     vault: &Vault,
     caller: &Caller,
     new: NewToken,
 ) -> Result<Written, Error> {
-    create_token(vault, caller, new, None).await
+    create_token(vault, &new_request(caller), new, None).await
 }
 
 pub(crate) async fn update(
@@ -55,11 +63,11 @@ pub(crate) async fn update(
     id: &TokenId,
     patch: TokenPatch,
 ) -> Result<Written, Error> {
-    update_token(vault, caller, id, patch, None).await
+    update_token(vault, &new_request(caller), id, patch, None).await
 }
 
 pub(crate) async fn get(vault: &Vault, caller: &Caller, id: &TokenId) -> TokenView {
-    get_token(vault, caller, id).await.unwrap()
+    get_token(vault, &new_request(caller), id).await.unwrap()
 }
 
 /// The data that an answer shows; nothing when it shows none.
