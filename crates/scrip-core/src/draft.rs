@@ -118,7 +118,7 @@ impl Draft {
             indexes,
             body: Sealed::from_stored(Vec::new()),
         };
-        let trust = ExpressionTrust::of_create(caller, &record, chooses_id);
+        let trust = ExpressionTrust::of_created_token(caller, &record, chooses_id);
         record.expressions = trust.marks(caller, token_type, &body, vault.disclosure);
         let token = StoredToken { record, cvc: None };
         let deduplicate = deduplicate(caller, new.deduplicate, fingerprint.is_some());

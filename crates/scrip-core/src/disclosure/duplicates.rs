@@ -84,17 +84,10 @@ impl DuplicateLookup {
 /// equal to what another expression gives for other data. There the fingerprint expression must be
 /// the same in any case.
 fn trusted(record: &TokenRecord) -> DuplicateKey {
-    match record.token_type {
-        TokenType::Token => digest(record, b"trusted", &record.expressions.fingerprint.0),
-        TokenType::Card
-        | TokenType::CardNumber
-        | TokenType::NetworkToken
-        | TokenType::Bank
-        | TokenType::UsBankAccountNumber
-        | TokenType::UsBankRoutingNumber
-        | TokenType::SocialSecurityNumber
-        | TokenType::EmployerIdNumber => digest(record, b"trusted", &[]),
+    if record.token_type == TokenType::Token {
+        return digest(record, b"trusted", &record.expressions.fingerprint.0);
     }
+    digest(record, b"trusted", &[])
 }
 
 fn same_expressions(record: &TokenRecord) -> DuplicateKey {

@@ -63,7 +63,7 @@ impl ExpressionMarks {
     }
 }
 
-/// What a write decides about a token's expressions, apart from their text.
+/// The flags that a write stores next to the digests of a token's expressions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ExpressionTrust {
     /// A caller with a reveal right wrote all expressions that differ from the type's own.
@@ -100,7 +100,7 @@ impl PatchedExpressions {
 
 impl ExpressionTrust {
     /// A create sets every expression.
-    pub(crate) fn of_create(caller: &Caller, token: &TokenRecord, chooses_id: bool) -> Self {
+    pub(crate) fn of_created_token(caller: &Caller, token: &TokenRecord, chooses_id: bool) -> Self {
         Self {
             trusted: has_reveal_right(caller, &token.containers),
             browser_chose_id: chooses_id && caller.is_browser(),

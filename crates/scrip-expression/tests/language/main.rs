@@ -18,7 +18,6 @@ mod fuzz;
 mod generator;
 mod oracle;
 mod properties;
-mod speed;
 mod standard;
 mod syntax;
 mod tags;

@@ -53,7 +53,7 @@ fn token_under_an_id_that_a_browser_chose_absorbs_no_data_of_others() {
         let read = SHARED.get(&session, id).is(200);
         assert_eq!(read["data"]["number"], "4242424242424242");
     }
-    // An id that the vault drew is nobody's choice.
+    // No client chose an id that the vault drew.
     let mut honest = body(&new_number());
     honest["metadata"]["customer"] = json!("random");
     let first = SHARED.created(&keys.public, &honest);
