@@ -1,3 +1,35 @@
-//! Project automation, in Rust. For now the checks in `tests/` are all of it.
+//! Project automation. `cargo run -p xtask -- figures [ROOT]` prints the figures of a tree,
+//! `cargo run -p xtask -- cycles CRATE_FOLDER` the import cycles of a crate.
 
-fn main() {}
+#![expect(clippy::print_stdout, reason = "a command line tool")]
+
+use std::{env, path::PathBuf};
+
+use anyhow::{Result, bail};
+
+fn main() -> Result<()> {
+    let mut arguments = env::args().skip(1);
+    let command = arguments.next();
+    let folder = PathBuf::from(arguments.next().unwrap_or_else(|| ".".to_owned()));
+    match command.as_deref() {
+        Some("figures") => print!("{}", xtask::figures::report(&folder)?),
+        Some("cycles") => {
+            for cycle in xtask::figures::longest_cycles(&folder)? {
+                println!("cycle of {} files", cycle.len());
+                for file in cycle {
+                    println!("  {}", file.display());
+                }
+            }
+        }
+        Some("imports") => {
+            for (file, imported) in xtask::imports::import_graph(&folder.join("src/lib.rs"))? {
+                println!("{}", file.display());
+                for file in imported {
+                    println!("  {}", file.display());
+                }
+            }
+        }
+        _ => bail!("usage: xtask figures|cycles|imports [FOLDER]"),
+    }
+    Ok(())
+}

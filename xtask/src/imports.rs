@@ -1,0 +1,102 @@
+//! Which file imports which, and the cycles among them.
+//!
+//! An import leads to the file that defines the item, not to a module that re-exports it. A parent
+//! module and the modules below it may import each other; such an import is no edge here.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Result;
+
+use crate::modules::{self, ModulePath, ModuleTree};
+
+/// For each file the files whose items it imports.
+pub type ImportGraph = BTreeMap<PathBuf, BTreeSet<PathBuf>>;
+
+/// Follows re-exports at most so far; the compiler refuses rings of them.
+const REEXPORTS_MAX: usize = 16;
+
+/// Reads the imports between the files of a crate. `root_file` is its `lib.rs` or `main.rs`.
+pub fn import_graph(root_file: &Path) -> Result<ImportGraph> {
+    let tree = modules::read_crate(root_file)?;
+    let mut graph = ImportGraph::new();
+    for (at, module) in &tree {
+        let edges = graph.entry(module.file.clone()).or_default();
+        let imports = module.imports.iter().map(|it| &it.path);
+        for path in imports.chain(&module.paths) {
+            let Some(target) = defining_module(&tree, path.clone(), 0) else { continue };
+            let Some(definition) = tree.get(&target) else { continue };
+            let related = at.starts_with(&target) || target.starts_with(at);
+            if !related && definition.file != module.file {
+                edges.insert(definition.file.clone());
+            }
+        }
+    }
+    Ok(graph)
+}
+
+/// Finds the module that defines what `path` names, through any re-exports.
+fn defining_module(tree: &ModuleTree, path: ModulePath, depth: usize) -> Option<ModulePath> {
+    if depth > REEXPORTS_MAX {
+        return None;
+    }
+    let mut length = path.len();
+    while length > 0 && !tree.contains_key(path.get(..length)?) {
+        length -= 1;
+    }
+    let (known, rest) = path.split_at_checked(length)?;
+    let Some(name) = rest.first() else { return Some(known.to_vec()) };
+    let module = tree.get(known)?;
+    let import = module.imports.iter().find(|it| it.name.as_ref() == Some(name));
+    let Some(import) = import else { return Some(known.to_vec()) };
+    // An item of the same name: it is not from this crate.
+    let below: ModulePath = import.path.iter().chain(rest.iter().skip(1)).cloned().collect();
+    if below == path {
+        return (depth > 0).then(|| known.to_vec());
+    }
+    // An import from another crate resolves to nothing below the importing module.
+    if import.path.get(..length) == Some(known) && import.path.len() > length {
+        let child: ModulePath = import.path.get(..=length)?.to_vec();
+        let renamed = module.imports.iter().any(|it| it.name.as_deref() == child.last().map(String::as_str));
+        if !tree.contains_key(&child) && !renamed {
+            return None;
+        }
+    }
+    defining_module(tree, below, depth + 1)
+}
+
+/// Returns the sets of files that import each other in a ring, the largest first.
+#[must_use]
+pub fn cycles(graph: &ImportGraph) -> Vec<Vec<PathBuf>> {
+    let mut found: Vec<Vec<PathBuf>> = Vec::new();
+    let mut placed = BTreeSet::new();
+    for file in graph.keys() {
+        if placed.contains(file) {
+            continue;
+        }
+        let onward = reachable(graph, file);
+        let ring: Vec<_> =
+            onward.iter().filter(|it| reachable(graph, it).contains(file)).cloned().collect();
+        placed.extend(ring.iter().cloned());
+        if ring.len() > 1 {
+            found.push(ring);
+        }
+    }
+    found.sort_by_key(|it| std::cmp::Reverse(it.len()));
+    found
+}
+
+fn reachable(graph: &ImportGraph, from: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![from.to_path_buf()];
+    while let Some(file) = open.pop() {
+        for next in graph.get(&file).into_iter().flatten() {
+            if found.insert(next.clone()) {
+                open.push(next.clone());
+            }
+        }
+    }
+    found
+}

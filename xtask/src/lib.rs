@@ -1,0 +1,8 @@
+//! Facts about the source code: the modules of a crate, which file imports which, the shape of
+//! functions, and the size of the code. The tidy tests turn these facts into rules.
+
+pub mod figures;
+pub mod imports;
+pub mod modules;
+pub mod parameters;
+pub mod sources;

@@ -1,0 +1,193 @@
+//! The module tree of a crate: which file holds which module, without modules of tests.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use syn::{Attribute, Item, ItemMod, UseTree, visit::Visit};
+
+/// The path of a module or an item below the crate root, such as `["token", "record"]`.
+pub type ModulePath = Vec<String>;
+
+/// One module, in a file of its own or inline in the file of its parent.
+#[derive(Debug)]
+pub struct Module {
+    pub file: PathBuf,
+    /// Names that the module imports or re-exports, with the path that they stand for.
+    pub imports: Vec<Import>,
+    /// Paths that begin with `crate`, `self` or `super` and stand in code instead of in a `use`.
+    pub paths: Vec<ModulePath>,
+}
+
+/// One leaf of a `use` declaration.
+#[derive(Debug)]
+pub struct Import {
+    /// The name that it has in the importing module; `None` for a glob.
+    pub name: Option<String>,
+    pub path: ModulePath,
+}
+
+/// All modules of a crate, by path. The crate root has the empty path.
+pub type ModuleTree = BTreeMap<ModulePath, Module>;
+
+/// Reads the modules of the crate whose root is `root_file`.
+pub fn read_crate(root_file: &Path) -> Result<ModuleTree> {
+    let mut tree = ModuleTree::new();
+    let folder = root_file.parent().context("a crate root is in a folder")?;
+    read_file(root_file, folder, Vec::new(), &mut tree)?;
+    Ok(tree)
+}
+
+/// Tells whether an item exists only in test builds.
+#[must_use]
+pub fn is_test_only(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|it| {
+        let is_test = it.path().is_ident("test");
+        let is_cfg = it.path().is_ident("cfg");
+        let arguments = it.meta.require_list().map(|list| list.tokens.to_string());
+        is_test || (is_cfg && arguments.is_ok_and(|it| it.trim() == "test"))
+    })
+}
+
+fn read_file(file: &Path, folder: &Path, at: ModulePath, tree: &mut ModuleTree) -> Result<()> {
+    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let parsed = syn::parse_file(&text).with_context(|| file.display().to_string())?;
+    read_module(&parsed.items, file, folder, at, tree)
+}
+
+fn read_module(
+    items: &[Item],
+    file: &Path,
+    folder: &Path,
+    at: ModulePath,
+    tree: &mut ModuleTree,
+) -> Result<()> {
+    let mut collector = PathCollector { module: at.clone(), imports: Vec::new(), paths: Vec::new() };
+    for item in items {
+        collector.visit_item(item);
+    }
+    let PathCollector { imports, paths, .. } = collector;
+    tree.insert(at.clone(), Module { file: file.to_path_buf(), imports, paths });
+    for item in items {
+        let Item::Mod(module) = item else { continue };
+        if is_test_only(&module.attrs) {
+            continue;
+        }
+        let name = module.ident.to_string();
+        let mut below = at.clone();
+        below.push(name.clone());
+        let inner_folder = folder.join(&name);
+        match &module.content {
+            Some((_, items)) => read_module(items, file, &inner_folder, below, tree)?,
+            None => read_file(&module_file(folder, module), &inner_folder, below, tree)?,
+        }
+    }
+    Ok(())
+}
+
+fn module_file(folder: &Path, module: &ItemMod) -> PathBuf {
+    folder.join(format!("{}.rs", module.ident))
+}
+
+/// Collects paths of one module; leaves out the modules below it and items of tests.
+struct PathCollector {
+    module: ModulePath,
+    imports: Vec<Import>,
+    paths: Vec<ModulePath>,
+}
+
+impl PathCollector {
+    /// Turns `crate::…`, `self::…` and `super::…` into a path below the crate root.
+    fn from_root(&self, segments: &[String]) -> Option<ModulePath> {
+        let mut path = match segments.first()?.as_str() {
+            "crate" => Vec::new(),
+            "self" => self.module.clone(),
+            "super" => self.module.split_last()?.1.to_vec(),
+            _ => return None,
+        };
+        for segment in segments.iter().skip(1) {
+            if segment == "super" {
+                path.pop()?;
+            } else {
+                path.push(segment.clone());
+            }
+        }
+        Some(path)
+    }
+
+    fn add_use_tree(&mut self, tree: &UseTree, prefix: &mut Vec<String>) {
+        match tree {
+            UseTree::Path(path) => {
+                prefix.push(path.ident.to_string());
+                self.add_use_tree(&path.tree, prefix);
+                prefix.pop();
+            }
+            UseTree::Group(group) => {
+                for tree in &group.items {
+                    self.add_use_tree(tree, prefix);
+                }
+            }
+            UseTree::Name(leaf) => self.add_import(prefix, &leaf.ident.to_string(), None),
+            UseTree::Rename(leaf) => {
+                self.add_import(prefix, &leaf.ident.to_string(), Some(leaf.rename.to_string()));
+            }
+            _ => self.add_glob(prefix),
+        }
+    }
+
+    fn add_import(&mut self, prefix: &[String], ident: &str, rename: Option<String>) {
+        let mut segments = prefix.to_vec();
+        if ident != "self" {
+            segments.push(ident.to_owned());
+        }
+        let name = rename.or_else(|| segments.last().cloned());
+        // A path without `crate`, `self` or `super` may begin with a module that is a child.
+        let path = self.from_root(&segments).unwrap_or_else(|| self.below_module(&segments));
+        self.imports.push(Import { name, path });
+    }
+
+    fn add_glob(&mut self, prefix: &[String]) {
+        let path = self.from_root(prefix).unwrap_or_else(|| self.below_module(prefix));
+        self.imports.push(Import { name: None, path });
+    }
+
+    fn below_module(&self, segments: &[String]) -> ModulePath {
+        self.module.iter().chain(segments).cloned().collect()
+    }
+}
+
+impl<'ast> Visit<'ast> for PathCollector {
+    fn visit_item(&mut self, item: &'ast Item) {
+        let attributes = match item {
+            Item::Fn(it) => &it.attrs,
+            Item::Impl(it) => &it.attrs,
+            Item::Use(it) => &it.attrs,
+            Item::Struct(it) => &it.attrs,
+            Item::Enum(it) => &it.attrs,
+            Item::Const(it) => &it.attrs,
+            // Read as modules of their own.
+            Item::Mod(_) => return,
+            _ => return syn::visit::visit_item(self, item),
+        };
+        if !is_test_only(attributes) {
+            syn::visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        self.add_use_tree(&item.tree, &mut Vec::new());
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let segments: Vec<_> = path.segments.iter().map(|it| it.ident.to_string()).collect();
+        // `module::item` reaches a module that was imported or is a child.
+        if segments.len() > 1 {
+            let path = self.from_root(&segments).unwrap_or_else(|| self.below_module(&segments));
+            self.paths.push(path);
+        }
+        syn::visit::visit_path(self, path);
+    }
+}
