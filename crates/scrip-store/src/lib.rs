@@ -2,6 +2,8 @@
 
 mod claims;
 mod facets;
+mod shared;
+mod sql;
 pub mod memory;
 pub mod postgres;
 pub mod sqlite;

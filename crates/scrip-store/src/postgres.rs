@@ -41,6 +41,7 @@ mod transaction;
 pub mod transfer;
 mod usage;
 mod walk;
+mod writes;
 
 use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord},
@@ -70,6 +71,7 @@ use scrip_core::{
 
 use crate::{
     claims::Claims,
+    shared,
     postgres::{
         access::AccessLog,
         group::Writes,
@@ -323,8 +325,9 @@ impl Store for PostgresStore {
         written: Beside,
     ) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let mut it = self.begin(mandate.tenant().id).await?;
-            access_sessions::insert_access_session(&mut it, &session, &written).await?;
+            let tenant = mandate.tenant().id;
+            let mut it = self.begin(tenant).await?;
+            shared::access_sessions::insert_access_session(&mut it, tenant, &session, &written).await?;
             it.commit().await
         })
     }
@@ -334,7 +337,7 @@ impl Store for PostgresStore {
         id: AccessSessionId,
     ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>> {
         Box::pin(
-            async move { access_sessions::find_access_session(&self.of_every_tenant(), id).await },
+            async move { shared::access_sessions::find_access_session(&self.of_every_tenant(), id).await },
         )
     }
 
@@ -345,7 +348,7 @@ impl Store for PostgresStore {
     ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>> {
         let tenant = mandate.tenant().id;
         Box::pin(async move {
-            access_sessions::find_access_session_by_nonce(&self.of(tenant), tenant, nonce).await
+            shared::access_sessions::find_access_session_by_nonce(&self.of(tenant), tenant, nonce).await
         })
     }
 
@@ -356,9 +359,10 @@ impl Store for PostgresStore {
         written: Beside,
     ) -> StoreFuture<'_, Changed> {
         Box::pin(async move {
-            let mut it = self.begin(mandate.tenant().id).await?;
+            let tenant = mandate.tenant().id;
+            let mut it = self.begin(tenant).await?;
             let authorized =
-                access_sessions::authorize_access_session(&mut it, &session, &written).await?;
+                shared::access_sessions::authorize_access_session(&mut it, tenant, &session, &written).await?;
             changed(it, authorized).await
         })
     }

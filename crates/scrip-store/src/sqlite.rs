@@ -21,6 +21,7 @@ mod policy;
 mod readers;
 mod row;
 mod sessions;
+mod statement;
 mod status;
 mod survey;
 mod sweep;
@@ -33,11 +34,14 @@ pub mod transfer;
 mod usage;
 mod walk;
 mod writer;
+mod writes;
 
 use std::{fs::File, path::PathBuf, sync::atomic::Ordering};
 
 use crate::{
     claims::Claims,
+    shared,
+    sql::run_ready,
     sqlite::{
         access::AccessLog, checkpoint::Checkpointer, readers::Readers, transaction::Transaction,
         writer::Writer,
@@ -303,7 +307,7 @@ impl Store for SqliteStore {
     ) -> StoreFuture<'_, ()> {
         let tenant = mandate.tenant().id;
         let insert = move |it: Within<'_, '_>| {
-            access_sessions::insert_access_session(it, tenant, &session, &written)
+            run_ready(shared::access_sessions::insert_access_session(it, tenant, &session, &written))
         };
         Box::pin(self.writer.write(insert))
     }
@@ -313,7 +317,7 @@ impl Store for SqliteStore {
         id: AccessSessionId,
     ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>> {
         Box::pin(
-            async move { self.readers.read(|it| access_sessions::find_access_session(it, id)) },
+            async move { self.readers.read(|it| run_ready(shared::access_sessions::find_access_session(it, id))) },
         )
     }
 
@@ -324,7 +328,7 @@ impl Store for SqliteStore {
     ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>> {
         let tenant = mandate.tenant().id;
         Box::pin(async move {
-            self.readers.read(|it| access_sessions::find_access_session_by_nonce(it, tenant, nonce))
+            self.readers.read(|it| run_ready(shared::access_sessions::find_access_session_by_nonce(it, tenant, nonce)))
         })
     }
 
@@ -336,7 +340,7 @@ impl Store for SqliteStore {
     ) -> StoreFuture<'_, Changed> {
         let tenant = mandate.tenant().id;
         let work = move |it: Within<'_, '_>| {
-            access_sessions::authorize_access_session(it, tenant, &session, &written)
+            run_ready(shared::access_sessions::authorize_access_session(it, tenant, &session, &written))
         };
         Box::pin(self.writer.write(work))
     }

@@ -73,7 +73,7 @@ async fn write_all(pool: &Pool, tenant: TenantId, all: &[Work]) -> Result<(), St
         match work {
             Work::Seen(access) => {
                 for it in &access.seen {
-                    transaction.append(&access.audit, &it.entity, it.outcome);
+                    transaction.append_record(&access.audit, &it.entity, it.outcome);
                     active.extend(access.active(it).map(|month| (month, it.entity.as_str())));
                 }
             }

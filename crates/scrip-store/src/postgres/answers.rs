@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 
 use crate::postgres::{
     row::{NO_TOKEN, column, containers, sealed, time},
-    statement::{Parameters, Single, Statements, execute, query, unavailable},
+    statement::{Parameters, Single, PostgresClient, execute, query, unavailable},
     transaction::Transaction,
 };
 
@@ -85,7 +85,7 @@ pub(super) async fn insert_answer(
     let forgotten = answer.created_at.before(ANSWER_RETENTION).unix_ms;
     let digest = answer.digest.as_slice();
     let old: Parameters<'_, 3> = [&transaction.tenant.0, &digest, &forgotten];
-    let replaced = transaction.execute(REPLACE_FORGOTTEN, &old).await?;
+    let replaced = transaction.execute_raw(REPLACE_FORGOTTEN, &old).await?;
     if replaced > 0 && insert(transaction, answer, numbers).await? {
         return Ok(());
     }
@@ -108,7 +108,7 @@ async fn insert(
     let (created_at, head) = (answer.created_at.unix_ms, answer.head.as_bytes());
     let tenant = transaction.tenant.0;
     let rows = transaction
-        .query(INSERT_ANSWER, &[&tenant, &digest, &created_at, &head, &at, &tokens, &parts])
+        .rows(INSERT_ANSWER, &[&tenant, &digest, &created_at, &head, &at, &tokens, &parts])
         .await?;
     Ok(!rows.is_empty())
 }
@@ -119,7 +119,7 @@ pub(super) async fn insert_beside(
     beside: &Beside,
     outcome: &'static str,
 ) -> Result<(), StoreError> {
-    transaction.append(&beside.audit, &beside.entity, outcome);
+    transaction.append_record(&beside.audit, &beside.entity, outcome);
     match &beside.answer {
         None => Ok(()),
         Some(answer) => insert_answer(transaction, answer, &[]).await,
@@ -141,7 +141,7 @@ WHERE answers.tenant = $1 AND answers.digest = $2 AND answers.created_at > $3
 ORDER BY shown.at";
 
 pub(super) async fn find_answer(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     asked: &AskedAnswer,
 ) -> Result<Option<StoredAnswer>, StoreError> {
     let AskedAnswer { tenant, digest, now, since } = asked;

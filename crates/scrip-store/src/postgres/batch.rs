@@ -69,13 +69,13 @@ async fn insert_token(
         if *deduplicate == Deduplicate::Tell {
             return Ok(Err(Obstacle::Duplicate(Box::new(found))));
         }
-        transaction.append(audit, found.record.id.as_str(), "deduplicated");
+        transaction.append_record(audit, found.record.id.as_str(), "deduplicated");
         return Ok(Ok((Outcome::Existing(Box::new(found)), number)));
     }
     let Some(number) = insert_row(transaction, token, audit).await? else {
         return Ok(Err(Obstacle::IdTaken));
     };
-    transaction.append(audit, record.id.as_str(), "created");
+    transaction.append_record(audit, record.id.as_str(), "created");
     Ok(Ok((Outcome::New, number)))
 }
 
@@ -103,15 +103,15 @@ async fn update_token(
         if *deduplicate == Deduplicate::Tell {
             return Ok(Err(Obstacle::Duplicate(Box::new(found))));
         }
-        transaction.append(audit, own_id, "deduplicated");
+        transaction.append_record(audit, own_id, "deduplicated");
         // The answer shows the other one.
-        transaction.append(audit, found.record.id.as_str(), "deduplicated");
+        transaction.append_record(audit, found.record.id.as_str(), "deduplicated");
         return Ok(Ok((Outcome::Existing(Box::new(found)), found_number)));
     }
     update_row(transaction, number, token).await?;
     change_cvc(transaction, number, cvc).await?;
     refile(transaction, number, (&before.record, token)).await?;
-    transaction.append(audit, own_id, "updated");
+    transaction.append_record(audit, own_id, "updated");
     Ok(Ok((Outcome::Updated, number)))
 }
 

@@ -16,7 +16,7 @@ use tokio_postgres::{Row, Statement, types::ToSql};
 
 use crate::postgres::{
     row::{array, column},
-    statement::{Statements, fault, query},
+    statement::{PostgresClient, fault, query},
 };
 
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl Chain {
     /// it.
     pub(super) async fn find_lost(
         &mut self,
-        client: &impl Statements,
+        client: &impl PostgresClient,
         (log, tenant): (Log, TenantId),
     ) -> Result<(), StoreError> {
         if self.entries.is_empty() || matches!(self.before, Before::Head(_)) {

@@ -21,13 +21,13 @@ use uuid::Uuid;
 
 use crate::postgres::{
     row::column,
-    statement::{Statements, query},
+    statement::{PostgresClient, query},
 };
 
 /// In a transaction that sees one instant: rows from before and after a change would not be one
 /// policy.
 pub(super) async fn load_directory(
-    client: &impl Statements,
+    client: &impl PostgresClient,
 ) -> Result<DirectoryRecords, StoreError> {
     let system_keys = find_system_keys(client).await?;
     let version = directory_version(client).await?;
@@ -36,7 +36,7 @@ pub(super) async fn load_directory(
     Ok(DirectoryRecords { version, system_keys, tenants, unreadable })
 }
 
-async fn find_system_keys(client: &impl Statements) -> Result<Option<SystemKeys>, StoreError> {
+async fn find_system_keys(client: &impl PostgresClient) -> Result<Option<SystemKeys>, StoreError> {
     let sql = "
 -- find_system_keys
 SELECT (SELECT wrapped FROM system_keys WHERE name = 'pepper'),
@@ -51,7 +51,7 @@ SELECT (SELECT wrapped FROM system_keys WHERE name = 'pepper'),
     }
 }
 
-pub(super) async fn directory_version(client: &impl Statements) -> Result<i64, StoreError> {
+pub(super) async fn directory_version(client: &impl PostgresClient) -> Result<i64, StoreError> {
     let sql = "-- directory_version\nSELECT version FROM directory_state WHERE one = 1";
     let rows = query(client, sql, &[]).await?;
     let row = rows.first().ok_or(NO_VERSION)?;
@@ -63,7 +63,7 @@ pub(super) const NO_VERSION: StoreError =
 
 /// Of one tenant, inside the transaction that will change it.
 pub(super) async fn load_policy(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     tenant: TenantId,
 ) -> Result<Option<PolicyRecords>, StoreError> {
     let mut unreadable = Vec::new();
@@ -75,7 +75,7 @@ pub(super) async fn load_policy(
 }
 
 async fn load_policies(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     only: Option<TenantId>,
     unreadable: &mut Vec<Alteration>,
 ) -> Result<Vec<PolicyRecords>, StoreError> {
@@ -126,7 +126,7 @@ struct Table {
 
 /// The rows of a table that can be read, each with its tenant, which is its first column.
 async fn read<T>(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     table: &Table,
     only: Option<TenantId>,
     unreadable: &mut Vec<Alteration>,

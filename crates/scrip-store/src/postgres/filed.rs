@@ -63,5 +63,5 @@ async fn each_entry(
     let created_at = record.created_at.unix_ms;
     let parameters: Parameters<'_, 5> =
         [&transaction.tenant.0, &facets, &containers, &created_at, &number];
-    transaction.execute(sql, &parameters).await.map(drop)
+    transaction.execute_raw(sql, &parameters).await.map(drop)
 }

@@ -128,7 +128,7 @@ impl Group {
     /// Some of those that are done alone may be left.
     async fn write(&mut self, pool: &Pool, tenant: TenantId) -> Result<(), Ended> {
         let mut it = self.enter(pool, tenant).await?;
-        if let Err(error) = it.check_tenant() {
+        if let Err(error) = it.check_present() {
             it.roll_back().await?;
             return Err(Ended::Failed(error));
         }
@@ -248,11 +248,11 @@ fn set<'a>(it: &mut Transaction, plain: &'a [Member]) -> Set<'a> {
             numbers.push(number);
             set.token(number, &insert.token);
             it.tally.made(record.token_type, record.created_at);
-            it.append(&insert.audit, record.id.as_str(), CREATED);
+            it.append_record(&insert.audit, record.id.as_str(), CREATED);
         }
         if let Work::Intent(intent, written) = &member.work {
             set.intent(intent);
-            it.append(&written.audit, &written.entity, CREATED);
+            it.append_record(&written.audit, &written.entity, CREATED);
         }
         if let Some(answer) = member.work.made() {
             set.answer(answer, numbers);

@@ -4,7 +4,7 @@ use scrip_core::store::StoreError;
 
 use crate::postgres::{
     row::column,
-    statement::{Statements, query},
+    statement::{PostgresClient, query},
 };
 
 /// What it says of itself. An engine that only speaks PostgreSQL's protocol may not know some of it.
@@ -27,7 +27,7 @@ const SUPERUSER: &str = "
 -- is_superuser
 SELECT coalesce((SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user), false)";
 
-pub(super) async fn health(client: &impl Statements) -> Result<Health, StoreError> {
+pub(super) async fn health(client: &impl PostgresClient) -> Result<Health, StoreError> {
     let rows = query(client, VERSION, &[]).await?;
     let version = rows.first().map(|row| column(row, 0)).transpose()?.unwrap_or_default();
     let mut durability = Vec::new();
@@ -42,7 +42,7 @@ pub(super) async fn health(client: &impl Statements) -> Result<Health, StoreErro
 }
 
 async fn setting(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     name: &'static str,
 ) -> Result<Option<String>, StoreError> {
     let rows = query(client, SETTING, &[&name]).await?;

@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 use crate::postgres::{
     answers::insert_beside,
     row::{column, containers, cvc, optional_array, sealed, time},
-    statement::{Parameters, Statements, query},
+    statement::{Parameters, PostgresClient, query},
     transaction::Transaction,
 };
 
@@ -37,7 +37,7 @@ pub(super) async fn insert_token_intent(
     let StoredTokenIntent { record, cvc } = intent;
     let code = cvc.as_ref();
     transaction
-        .execute(
+        .execute_raw(
             INSERT_TOKEN_INTENT,
             &[
                 &transaction.tenant.0,
@@ -66,7 +66,7 @@ LEFT JOIN intent_cvcs ON intent_cvcs.tenant = it.tenant AND intent_cvcs.intent =
 WHERE it.tenant = $1 AND it.id = $2 AND it.expires_at > $3";
 
 pub(super) async fn find_token_intent(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     tenant: TenantId,
     id: TokenIntentId,
     now: Timestamp,
@@ -101,9 +101,9 @@ pub(super) async fn end(
     (audit, word): (&AuditRecord, &'static str),
 ) -> Result<Changed, StoreError> {
     let parameters: Parameters<'_, 3> = [&transaction.tenant.0, &id.0, &audit.at.unix_ms];
-    if transaction.execute(DELETE_TOKEN_INTENT, &parameters).await? == 0 {
+    if transaction.execute_raw(DELETE_TOKEN_INTENT, &parameters).await? == 0 {
         return Ok(Changed::Stale);
     }
-    transaction.append(audit, &id.to_string(), word);
+    transaction.append_record(audit, &id.to_string(), word);
     Ok(Changed::Done)
 }

@@ -12,13 +12,13 @@ use crate::{
     facets::{facet_bytes, facets},
     postgres::{
         row::{column, stored_token, time, token_columns},
-        statement::{Parameters, Statements, query},
+        statement::{Parameters, PostgresClient, query},
     },
 };
 
 /// In a transaction that sees one instant.
 pub(super) async fn list_tokens(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     tenant: TenantId,
     list: &ListTokens,
 ) -> Result<Listing, StoreError> {
@@ -84,7 +84,7 @@ const LIST_ENTRIES: &str = concat!(
 
 /// The first entries of a span, or those after the position if it lies in it.
 async fn stretch(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     tenant: TenantId,
     list: &ListTokens,
     (span, most): (&Span, usize),

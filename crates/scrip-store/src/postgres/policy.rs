@@ -41,7 +41,7 @@ INSERT INTO system_keys (name, wrapped) VALUES ('pepper', $1), ('audit', $2)";
 /// tenants can be looked for.
 async fn raise_version(transaction: &Transaction) -> Result<(), StoreError> {
     let sql = "-- raise_version\nUPDATE directory_state SET version = version + 1 WHERE one = 1";
-    match transaction.execute(sql, &[]).await? {
+    match transaction.execute_raw(sql, &[]).await? {
         1 => tell(transaction.client()?).await,
         _ => Err(NO_VERSION),
     }
@@ -55,7 +55,7 @@ pub(super) async fn insert_tenant(
     raise_version(transaction).await?;
     put_tenant(transaction, &records.tenant).await?;
     put_seal(transaction, records.seal).await?;
-    transaction.append(audit, &records.tenant.record.id.to_string(), "done");
+    transaction.append_record(audit, &records.tenant.record.id.to_string(), "done");
     Ok(())
 }
 
@@ -106,11 +106,11 @@ async fn apply(transaction: &Transaction, write: &PolicyWrite) -> Result<(), Sto
         PolicyWrite::RemoveApplication(id) => {
             let sql =
                 "-- delete_application\nDELETE FROM applications WHERE tenant = $1 AND id = $2";
-            transaction.execute(sql, &[&tenant, &id.0]).await.map(drop)
+            transaction.execute_raw(sql, &[&tenant, &id.0]).await.map(drop)
         }
         PolicyWrite::RemoveApiKey(id) => {
             let sql = "-- delete_api_key\nDELETE FROM api_keys WHERE tenant = $1 AND id = $2";
-            transaction.execute(sql, &[&tenant, &id.0]).await.map(drop)
+            transaction.execute_raw(sql, &[&tenant, &id.0]).await.map(drop)
         }
     }
 }
@@ -136,7 +136,7 @@ async fn put_tenant(
     let (created_by, created_at) = stamped(Some(record.created));
     let (modified_by, modified_at) = stamped(record.modified);
     transaction
-        .execute(
+        .execute_raw(
             PUT_TENANT,
             &[
                 &record.id.0,
@@ -165,19 +165,19 @@ ON CONFLICT (tenant, version) DO UPDATE SET wrapped = $3 WHERE tenant_keys.wrapp
     let tenant = transaction.tenant.0;
     for (version, key) in &keys.sealing {
         let version = i64::from(*version);
-        transaction.execute(sql, &[&tenant, &version, &key.as_bytes()]).await?;
+        transaction.execute_raw(sql, &[&tenant, &version, &key.as_bytes()]).await?;
     }
     let sql = "
 -- put_lasting_key
 INSERT INTO lasting_keys (tenant, wrapped) VALUES ($1, $2)
 ON CONFLICT (tenant) DO UPDATE SET wrapped = $2 WHERE lasting_keys.wrapped <> $2";
-    transaction.execute(sql, &[&tenant, &keys.lasting.as_bytes()]).await.map(drop)
+    transaction.execute_raw(sql, &[&tenant, &keys.lasting.as_bytes()]).await.map(drop)
 }
 
 async fn put_seal(transaction: &Transaction, seal: PolicySeal) -> Result<(), StoreError> {
     let sql = "-- put_seal\nUPDATE tenants SET policy_counter = $2, policy_mac = $3 WHERE id = $1";
     let mac = seal.mac.0.as_slice();
-    transaction.execute(sql, &[&transaction.tenant.0, &seal.counter, &mac]).await.map(drop)
+    transaction.execute_raw(sql, &[&transaction.tenant.0, &seal.counter, &mac]).await.map(drop)
 }
 
 const PUT_APPLICATION: &str = "
@@ -196,7 +196,7 @@ async fn put_application(
     let (created_by, created_at) = stamped(Some(record.created));
     let (modified_by, modified_at) = stamped(record.modified);
     transaction
-        .execute(
+        .execute_raw(
             PUT_APPLICATION,
             &[
                 &record.tenant.0,
@@ -227,7 +227,7 @@ async fn put_api_key(
     let record = &api_key.record;
     let (created_by, created_at) = stamped(Some(record.created));
     transaction
-        .execute(
+        .execute_raw(
             PUT_API_KEY,
             &[
                 &record.tenant.0,
@@ -254,7 +254,7 @@ pub(super) async fn delete_tenant(
     deletion: &TenantDeletion,
     audit: &AuditRecord,
 ) -> Result<Result<Changed, Error>, StoreError> {
-    if transaction.check_tenant().is_err() {
+    if transaction.check_present().is_err() {
         return Ok(Ok(Changed::Stale));
     }
     let tenant = transaction.tenant;
@@ -273,15 +273,15 @@ pub(super) async fn delete_tenant(
     }
     raise_version(transaction).await?;
     for sql in DELETE_TENANT {
-        transaction.execute(sql, &[&tenant.0]).await?;
+        transaction.execute_raw(sql, &[&tenant.0]).await?;
     }
     let sql = "
 -- insert_deleted_tenant
 INSERT INTO deleted_tenants (id, deleted_at, mac) VALUES ($1, $2, $3)";
     let deleted = audit.deleted_tenant(tenant);
     let (at, mac) = (deleted.deleted_at.unix_ms, deleted.mac.0.as_slice());
-    transaction.execute(sql, &[&tenant.0, &at, &mac]).await?;
-    transaction.append(audit, &tenant.to_string(), "done");
+    transaction.execute_raw(sql, &[&tenant.0, &at, &mac]).await?;
+    transaction.append_record(audit, &tenant.to_string(), "done");
     transaction.chain.end(audit, deletion.retention_seconds());
     Ok(Ok(Changed::Done))
 }

@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use crate::postgres::{
     chain::head,
     row::{array, column, optional_time, time},
-    statement::{Parameters, Statements, count, query},
+    statement::{Parameters, PostgresClient, count, query},
     transaction::Transaction,
 };
 
@@ -50,7 +50,7 @@ const LIST_RECORDS: &str =
     concat!("-- list_records\nSELECT ", record_columns!(), " AND n > $3 ORDER BY n LIMIT $4");
 
 pub(super) async fn list_records(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     (log, tenant): (Log, TenantId),
     after: i64,
     records_max: usize,
@@ -66,7 +66,7 @@ SELECT n, at, link, retention_seconds, mac, tenant FROM heads WHERE log = $1 ORD
 
 /// Without those that cannot be read, which stand in nobody else's way: verifying finds them.
 pub(super) async fn list_heads(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     log: Log,
 ) -> Result<Vec<Head>, StoreError> {
     let rows = query(client, LIST_HEADS, &[&log.as_str()]).await?;
@@ -83,7 +83,7 @@ FROM heads AS it WHERE it.log = $1 ORDER BY it.tenant";
 
 /// One statement sees one instant.
 pub(super) async fn list_chains(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     log: Log,
 ) -> Result<Vec<Chain>, StoreError> {
     let rows = query(client, LIST_CHAINS, &[&log.as_str()]).await?;
@@ -99,7 +99,7 @@ const FIND_CHECKPOINT: &str = "
 SELECT n, link, at, mac FROM checkpoints WHERE tenant = $1 AND log = $2";
 
 pub(super) async fn find_checkpoint(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     (log, tenant): (Log, TenantId),
 ) -> Result<Option<Checkpoint>, StoreError> {
     let rows = query(client, FIND_CHECKPOINT, &[&tenant.0, &log.as_str()]).await?;
@@ -139,6 +139,6 @@ pub(super) async fn prune_chain(
     let (tenant, log) = (prune.tenant.0, prune.log.as_str());
     let (link, mac) = (made.link.0.as_slice(), made.mac.0.as_slice());
     let put: Parameters<'_, 6> = [&tenant, &log, &made.n, &link, &made.at.unix_ms, &mac];
-    transaction.execute(PUT_CHECKPOINT, &put).await?;
-    transaction.execute(DELETE_PRUNED, &[&tenant, &log, &made.n]).await.map(count)
+    transaction.execute_raw(PUT_CHECKPOINT, &put).await?;
+    transaction.execute_raw(DELETE_PRUNED, &[&tenant, &log, &made.n]).await.map(count)
 }

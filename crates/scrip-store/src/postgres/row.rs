@@ -11,9 +11,30 @@ use scrip_core::{
 };
 use scrip_seal::{Fingerprint, IndexDigest, Sealed};
 use tokio_postgres::{Row, types::FromSql};
+use uuid::Uuid;
+
+use crate::sql::ColumnReader;
 
 const UNKNOWN: StoreError = StoreError::Corrupt("a row does not have the columns we wrote");
 pub(super) const NO_TOKEN: StoreError = StoreError::Corrupt("a token's row is not one of ours");
+
+impl ColumnReader for Row {
+    fn uuid(&self, at: usize) -> Result<Option<Uuid>, StoreError> {
+        column(self, at)
+    }
+
+    fn number(&self, at: usize) -> Result<Option<i64>, StoreError> {
+        column(self, at)
+    }
+
+    fn text(&self, at: usize) -> Result<Option<&str>, StoreError> {
+        column(self, at)
+    }
+
+    fn bytes(&self, at: usize) -> Result<Option<&[u8]>, StoreError> {
+        column(self, at)
+    }
+}
 
 pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, at: usize) -> Result<T, StoreError> {
     row.try_get(at).map_err(|_| UNKNOWN)

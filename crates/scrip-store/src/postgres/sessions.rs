@@ -19,7 +19,7 @@ use crate::postgres::{
     PostgresStore,
     answers::insert_answer,
     row::{column, optional_time, sealed, time},
-    statement::{Parameters, Single, Statements, count, execute, query, unavailable},
+    statement::{Parameters, Single, PostgresClient, count, execute, query, unavailable},
     transaction::Transaction,
 };
 
@@ -37,9 +37,9 @@ pub(super) async fn insert_session(
     if session.tenant != transaction.tenant {
         return Err(StoreError::Corrupt("a session of another tenant"));
     }
-    transaction.check_tenant()?;
+    transaction.check_present()?;
     let inserted = transaction
-        .execute(
+        .execute_raw(
             INSERT_SESSION,
             &[
                 &session.tenant.0,
@@ -66,9 +66,9 @@ async fn insert_with(
     write: &SessionWrite,
 ) -> Result<(), StoreError> {
     let SessionWrite { session, events, audit, outcome, used, answer } = write;
-    transaction.append(audit, &session.id.to_string(), outcome);
+    transaction.append_record(audit, &session.id.to_string(), outcome);
     if let Some((operation, entity)) = used.as_ref().map(CardReference::recorded) {
-        transaction.append(&audit.also(operation), &entity, "used");
+        transaction.append_record(&audit.also(operation), &entity, "used");
     }
     if let Some(answer) = answer {
         insert_answer(transaction, answer, &[]).await?;
@@ -93,7 +93,7 @@ macro_rules! find_session {
 const FIND_SESSION: &str = find_session!("find_session", " AND tenant = $3");
 
 pub(super) async fn find_session(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     tenant: TenantId,
     id: SessionId,
     now: Timestamp,
@@ -105,7 +105,7 @@ pub(super) async fn find_session(
 const FIND_NOTIFIED_SESSION: &str = find_session!("find_notified_session", "");
 
 pub(super) async fn find_notified_session(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     id: SessionId,
     now: Timestamp,
 ) -> Result<Option<SessionRecord>, StoreError> {
@@ -146,10 +146,10 @@ pub(super) async fn update_session(
     write: &SessionWrite,
 ) -> Result<Changed, StoreError> {
     let session = &write.session;
-    transaction.check_tenant()?;
+    transaction.check_present()?;
     let before = session.revision.checked_sub(1);
     let changed = transaction
-        .execute(
+        .execute_raw(
             UPDATE_SESSION,
             &[
                 &session.tenant.0,
@@ -195,7 +195,7 @@ async fn insert_events(
         let EventRecord { tenant, id, at, body } = event;
         let body = body.as_bytes();
         let parameters: Parameters<'_, 5> = [&tenant.0, &seq, id, &at.unix_ms, &body];
-        transaction.execute(INSERT_EVENT, &parameters).await?;
+        transaction.execute_raw(INSERT_EVENT, &parameters).await?;
     }
     Ok(())
 }
@@ -205,7 +205,7 @@ const LIST_EVENTS: &str = "
 SELECT seq, tenant, id, at, body FROM session_events WHERE seq > $1 ORDER BY seq LIMIT $2";
 
 pub(super) async fn list_events(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     after: i64,
     events_max: usize,
 ) -> Result<Vec<(i64, EventRecord)>, StoreError> {
@@ -256,7 +256,7 @@ pub(super) async fn convert_card(
     let (token, version) = (record.token.as_str(), record.number_version.map(|it| it.0));
     let parameters: Parameters<'_, 6> =
         [&record.tenant.0, &record.intent.0, &token, &containers, &mac, &version];
-    transaction.execute(CONVERT_CARD, &parameters).await.map(drop)
+    transaction.execute_raw(CONVERT_CARD, &parameters).await.map(drop)
 }
 
 const NAMES_TOKEN: &str = "
@@ -280,7 +280,7 @@ impl SessionCardStore for PostgresStore {
 
 /// Also asked inside the transaction of a write.
 pub(super) async fn names_token(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     tenant: TenantId,
     token: &TokenId,
     now: Timestamp,

@@ -8,17 +8,20 @@ use std::{
 use scrip_core::store::StoreError;
 use tokio_postgres::{Row, error::SqlState, types::ToSql};
 
-use crate::postgres::{
-    pool::{Held, Pool},
-    scope::Scope,
+use crate::{
+    postgres::{
+        pool::{Held, Pool},
+        scope::Scope,
+    },
+    sql::{ColumnReader, Parameter, Statements},
 };
 
 /// What stands for `$1` and so on.
 pub(super) type Parameters<'a, const N: usize> = [&'a (dyn ToSql + Sync); N];
 
 /// Where a statement goes: always into a transaction that has said whose rows it is about.
-pub(super) trait Statements: Sync {
-    fn query(
+pub(super) trait PostgresClient: Sync {
+    fn rows(
         &self,
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
@@ -26,11 +29,11 @@ pub(super) trait Statements: Sync {
 }
 
 pub(super) async fn query(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     sql: &str,
     parameters: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Row>, StoreError> {
-    client.query(sql, parameters).await
+    client.rows(sql, parameters).await
 }
 
 /// How many rows it changed.
@@ -42,9 +45,27 @@ pub(super) async fn execute(
     client.execute(sql, parameters).await
 }
 
+/// Shared code asks with parameters of both engines.
+impl<C: PostgresClient> Statements for C {
+    async fn query<T>(
+        &self,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+        decode: impl Fn(&dyn ColumnReader) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let rows = self.rows(sql, &raw(parameters)).await?;
+        rows.iter().map(|row| decode(row)).collect()
+    }
+}
+
+/// Parameters as the engine's client takes them.
+pub(super) fn raw<'a>(parameters: &'a [Parameter<'a>]) -> Vec<&'a (dyn ToSql + Sync)> {
+    parameters.iter().map(|it| -> &'a (dyn ToSql + Sync) { it }).collect()
+}
+
 /// In a transaction that was begun, and is ended, by whoever holds the connection.
-impl Statements for Held {
-    async fn query(
+impl PostgresClient for Held {
+    async fn rows(
         &self,
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
@@ -80,8 +101,8 @@ impl Held {
 }
 
 /// For what goes on for as long as it takes.
-impl Statements for deadpool_postgres::Transaction<'_> {
-    async fn query(
+impl PostgresClient for deadpool_postgres::Transaction<'_> {
+    async fn rows(
         &self,
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
@@ -141,8 +162,8 @@ macro_rules! alone {
     }};
 }
 
-impl Statements for Single<'_> {
-    async fn query(
+impl PostgresClient for Single<'_> {
+    async fn rows(
         &self,
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
@@ -184,14 +205,14 @@ impl Instant {
     }
 }
 
-impl Statements for Instant {
-    async fn query(
+impl PostgresClient for Instant {
+    async fn rows(
         &self,
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
         let begin = self.begin.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(begin) = begin else { return self.held.query(sql, parameters).await };
+        let Some(begin) = begin else { return self.held.rows(sql, parameters).await };
         let client = self.held.client()?;
         let asked = async {
             let statement = client.prepare_cached(sql).await?;

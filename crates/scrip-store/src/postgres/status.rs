@@ -8,7 +8,7 @@ use scrip_core::{
 use crate::postgres::{
     pool::Pool,
     row::column,
-    statement::{Statements, query, unavailable},
+    statement::{PostgresClient, query, unavailable},
 };
 
 /// Without going through them: numbers have no gaps. A number that somebody made too large to add is
@@ -49,7 +49,7 @@ const SCHEMA: &str = "-- schema\nSELECT version FROM schema_state WHERE one = 1"
 
 const SIZE: &str = "-- size\nSELECT pg_database_size(current_database())";
 
-pub(super) async fn status(client: &impl Statements) -> Result<StoreStatus, StoreError> {
+pub(super) async fn status(client: &impl PostgresClient) -> Result<StoreStatus, StoreError> {
     let mut counts = Vec::new();
     for (name, sql) in COUNTS {
         counts.push((name, number(client, sql).await?));
@@ -69,7 +69,7 @@ pub(super) async fn status(client: &impl Statements) -> Result<StoreStatus, Stor
     })
 }
 
-async fn number(client: &impl Statements, sql: &str) -> Result<u64, StoreError> {
+async fn number(client: &impl PostgresClient, sql: &str) -> Result<u64, StoreError> {
     let rows = query(client, sql, &[]).await?;
     let row = rows.first().ok_or(StoreError::Corrupt("a count has no row"))?;
     Ok(column::<i64>(row, 0)?.unsigned_abs())
@@ -80,7 +80,7 @@ const READY: &str = "
 SELECT current_setting('transaction_read_only') FROM directory_state WHERE one = 1";
 
 /// A standby answers, and takes no writes.
-pub(super) async fn check_ready(client: &impl Statements) -> Result<(), StoreError> {
+pub(super) async fn check_ready(client: &impl PostgresClient) -> Result<(), StoreError> {
     let rows = query(client, READY, &[]).await?;
     match rows.first().map(|row| column::<&str>(row, 0)).transpose()? {
         Some("off") => Ok(()),

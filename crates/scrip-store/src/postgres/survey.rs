@@ -17,13 +17,13 @@ use crate::{
     facets::{facet_bytes, facets},
     postgres::{
         row::{NO_TOKEN, column, containers, indexes},
-        statement::{Parameters, Statements, query},
+        statement::{Parameters, PostgresClient, query},
     },
 };
 
 /// In a transaction that sees one instant.
 pub(super) async fn survey_tokens(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     tenant: TenantId,
     survey: &SurveyTokens,
 ) -> Result<Surveyed, StoreError> {
@@ -124,7 +124,7 @@ ORDER BY it.created_at DESC, it.token DESC";
 impl Stream {
     async fn next(
         &mut self,
-        client: &impl Statements,
+        client: &impl PostgresClient,
         (tenant, survey): (TenantId, &SurveyTokens),
         after: Option<At>,
     ) -> Result<Option<Head>, StoreError> {
@@ -177,7 +177,7 @@ WITH RECURSIVE it (container, n) AS (
     SELECT container FROM it WHERE container IS NOT NULL";
 
 async fn list_containers(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     tenant: TenantId,
     facet: &[u8],
     span: &Span,

@@ -13,7 +13,7 @@ use crate::postgres::{
     pool::Pool,
     row::{column, stored_token, token_columns},
     scope::Scope,
-    statement::{Single, count, execute, query},
+    statement::{PostgresClient, Single, count, execute, query},
     tokens::{from_tokens, remove, remove_row},
     transaction::Transaction,
 };
@@ -103,17 +103,17 @@ impl Ending {
                     // Whoever altered a row must not keep it here, nor those behind it.
                     Err(_) => remove_row(transaction, number).await?,
                 }
-                transaction.append(audit, column(row, 1)?, "expired");
+                transaction.append_record(audit, column(row, 1)?, "expired");
             }
             Self::TokenIntent => {
                 let id = TokenIntentId(column(row, 0)?);
-                transaction.execute(DELETE_INTENT, &[&tenant, &id.0]).await?;
-                transaction.append(audit, &id.to_string(), "expired");
+                transaction.execute_raw(DELETE_INTENT, &[&tenant, &id.0]).await?;
+                transaction.append_record(audit, &id.to_string(), "expired");
             }
             Self::Session => {
                 let id = SessionId(column(row, 0)?);
-                transaction.execute(DELETE_SESSION, &[&tenant, &id.0]).await?;
-                transaction.append(audit, &id.to_string(), "expired");
+                transaction.execute_raw(DELETE_SESSION, &[&tenant, &id.0]).await?;
+                transaction.append_record(audit, &id.to_string(), "expired");
             }
         }
         Ok(())
@@ -153,7 +153,7 @@ async fn sweep_tenant(
     audit: &AuditRecord,
 ) -> Result<usize, StoreError> {
     let mut transaction = Transaction::begin(pool, (Log::Audit, tenant), 0).await?;
-    let rows = transaction.query(ending.list(), &[&tenant.0, &ended.unix_ms, &AT_ONCE]).await?;
+    let rows = transaction.rows(ending.list(), &[&tenant.0, &ended.unix_ms, &AT_ONCE]).await?;
     for row in &rows {
         ending.end(&mut transaction, row, audit).await?;
     }

@@ -10,7 +10,7 @@ use scrip_seal::Mac;
 use crate::postgres::{
     row::{array, time},
     settings::DeletionClock,
-    statement::{Single, Statements, execute, query},
+    statement::{Single, PostgresClient, execute, query},
 };
 
 const NOTE_TIME: &str = "
@@ -28,7 +28,7 @@ const KNOWN_TIME: &str = "
 SELECT now, earliest, mac FROM clock_state";
 
 /// A mac that cannot be read is no mac of ours.
-pub(super) async fn known_time(client: &impl Statements) -> Result<Option<NotedTime>, StoreError> {
+pub(super) async fn known_time(client: &impl PostgresClient) -> Result<Option<NotedTime>, StoreError> {
     let rows = query(client, KNOWN_TIME, &[]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let known = KnownTime { now: time(row, 0)?, earliest: time(row, 1)? };
@@ -41,7 +41,7 @@ SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
 /// The earlier of this time and that of the database's own clock.
 pub(super) async fn not_after(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     clock: DeletionClock,
     at: Timestamp,
 ) -> Result<Timestamp, StoreError> {

@@ -16,7 +16,7 @@ use tokio_postgres::Row;
 use crate::postgres::{
     filed::{entries, unfile},
     row::{column, index_bytes, stored_token, token_columns},
-    statement::{Parameters, Statements, query},
+    statement::{Parameters, PostgresClient, query},
     time::not_after,
     transaction::Transaction,
 };
@@ -39,7 +39,7 @@ pub(super) const FIND_TOKEN: &str = concat!(
 );
 
 pub(super) async fn find_token(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     tenant: TenantId,
     id: &TokenId,
     now: Timestamp,
@@ -61,7 +61,7 @@ const FIND_TOKENS: &str = concat!(
 
 /// Each where its id stands. One statement sees one instant.
 pub(super) async fn find_tokens(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     tenant: TenantId,
     ids: &[TokenId],
     now: Timestamp,
@@ -118,7 +118,7 @@ pub(super) async fn find_duplicate(
     let (first, second) = (first.0.as_slice(), read_key.unwrap_or(second).0);
     let second = second.as_slice();
     let tenant = transaction.tenant.0;
-    let rows = transaction.query(sql, &[&tenant, &first, &second, &now.unix_ms, &own_id]).await?;
+    let rows = transaction.rows(sql, &[&tenant, &first, &second, &now.unix_ms, &own_id]).await?;
     let mut best: Option<(i64, StoredToken)> = None;
     for row in &rows {
         let found = stored_token(row)?;
@@ -181,7 +181,7 @@ pub(super) async fn insert_row(
             }
             remove(transaction, number, &found.record).await?;
             let audit = audit.by_vault(Operation::ExpireToken);
-            transaction.append(&audit, found.record.id.as_str(), "expired");
+            transaction.append_record(&audit, found.record.id.as_str(), "expired");
         }
         Some(_) | None => return Ok(None),
     }
@@ -198,7 +198,7 @@ async fn insert(
     let code = cvc.as_ref();
     let DuplicateKeys { key, read_key } = DuplicateKeys::of(record);
     let made = transaction
-        .query(
+        .rows(
             INSERT_TOKEN,
             &[
                 &transaction.tenant.0,
@@ -247,12 +247,12 @@ pub(super) async fn change_cvc(
     let tenant = transaction.tenant.0;
     match change {
         CvcChange::Keep => Ok(()),
-        CvcChange::Remove => transaction.execute(DELETE_CVC, &[&tenant, &number]).await.map(drop),
+        CvcChange::Remove => transaction.execute_raw(DELETE_CVC, &[&tenant, &number]).await.map(drop),
         CvcChange::Replace(CvcRecord { expires_at, sealed }) => {
             let put: Parameters<'_, 3> = [&tenant, &number, &expires_at.unix_ms];
             let sealed = sealed.as_bytes();
             let [tenant, number, expires_at] = put;
-            transaction.execute(PUT_CVC, &[tenant, number, expires_at, &sealed]).await.map(drop)
+            transaction.execute_raw(PUT_CVC, &[tenant, number, expires_at, &sealed]).await.map(drop)
         }
     }
 }
@@ -271,7 +271,7 @@ pub(super) async fn update_row(
 ) -> Result<(), StoreError> {
     let DuplicateKeys { key, read_key } = DuplicateKeys::of(token);
     transaction
-        .execute(
+        .execute_raw(
             UPDATE_TOKEN,
             &[
                 &transaction.tenant.0,
@@ -313,7 +313,7 @@ pub(super) async fn remove_row(
     transaction: &mut Transaction,
     number: i64,
 ) -> Result<(), StoreError> {
-    let gone = transaction.query(DELETE_TOKEN, &[&transaction.tenant.0, &number]).await?;
+    let gone = transaction.rows(DELETE_TOKEN, &[&transaction.tenant.0, &number]).await?;
     for row in &gone {
         if let Some(of) = column(row, 0).ok().and_then(TokenType::parse) {
             transaction.tally.gone(of);
@@ -331,6 +331,6 @@ pub(super) async fn delete_token(
     let found = found.filter(|(_, it)| it.record.revision == delete.revision);
     let Some((number, token)) = found else { return Ok(Changed::Stale) };
     remove(transaction, number, &token.record).await?;
-    transaction.append(&delete.audit, delete.id.as_str(), "deleted");
+    transaction.append_record(&delete.audit, delete.id.as_str(), "deleted");
     Ok(Changed::Done)
 }

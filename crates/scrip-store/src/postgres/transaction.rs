@@ -22,7 +22,7 @@ use crate::postgres::{
     pool::{Held, Pool},
     scope::Scope,
     set::Set,
-    statement::{Statements, fault, unavailable},
+    statement::{PostgresClient, fault, unavailable},
     tally::Tally,
 };
 
@@ -116,6 +116,16 @@ fn entering(error: tokio_postgres::Error) -> Entering {
     }
 }
 
+impl PostgresClient for Transaction {
+    async fn rows(
+        &self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        self.held.rows(sql, parameters).await
+    }
+}
+
 impl Transaction {
     /// For this many new tokens at most.
     pub(super) async fn begin(
@@ -197,20 +207,12 @@ impl Transaction {
         self.held.client().map(|_| &self.held)
     }
 
-    pub(super) async fn execute(
+    pub(super) async fn execute_raw(
         &self,
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<u64, StoreError> {
         self.held.execute(sql, parameters).await
-    }
-
-    pub(super) async fn query(
-        &self,
-        sql: &str,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, StoreError> {
-        self.held.query(sql, parameters).await
     }
 
     /// One that has to look at other tenants' rows, in one round trip.
@@ -235,11 +237,19 @@ impl Transaction {
     }
 
     /// A request that began before its tenant was deleted must not write after.
-    pub(super) fn check_tenant(&self) -> Result<(), StoreError> {
+    pub(super) fn check_present(&self) -> Result<(), StoreError> {
         if self.has_tenant {
             return Ok(());
         }
         Err(StoreError::Unavailable("the tenant was deleted meanwhile".into()))
+    }
+
+    /// It writes for one tenant only.
+    pub(super) fn check_own(&self, tenant: TenantId) -> Result<(), StoreError> {
+        if tenant == self.tenant {
+            return Ok(());
+        }
+        Err(StoreError::Corrupt("a transaction is of one tenant"))
     }
 
     /// The number of a new token.
@@ -249,7 +259,7 @@ impl Transaction {
     }
 
     /// One more record of the log; written with the others before the commit.
-    pub(super) fn append(&mut self, audit: &AuditRecord, entity: &str, outcome: &'static str) {
+    pub(super) fn append_record(&mut self, audit: &AuditRecord, entity: &str, outcome: &'static str) {
         let entry = Entry { log: self.log, tenant: self.tenant, entity, outcome };
         self.chain.append(audit, entry);
     }

@@ -15,7 +15,7 @@ use crate::{
         row::{array, column},
         scope::Scope,
         settings::PostgresSettings,
-        statement::{Parameters, Statements, fault, unavailable},
+        statement::{Parameters, PostgresClient, fault, unavailable},
         transfer::{
             arrays::{Array, arrays, value},
             table::Table,
@@ -96,7 +96,7 @@ impl PostgresRows {
         let after = after.map(|mut it| decode(key, &mut it).ok_or(NO_POSITION)).transpose()?;
         let sql = table.list(kind, after.as_ref(), bounds.rows);
         let parameters: Vec<_> = after.iter().flatten().map(parameter).collect();
-        let rows = self.held.query(&sql, &parameters).await?;
+        let rows = self.held.rows(&sql, &parameters).await?;
         let (mut page, mut bytes) = (Page::default(), 0_usize);
         for row in &rows {
             let columns = key.iter().chain(kind.columns()).enumerate();
@@ -166,7 +166,7 @@ impl PostgresRows {
     }
 
     async fn number(&self, sql: &str) -> Result<u64, StoreError> {
-        let rows = self.held.query(sql, &[]).await?;
+        let rows = self.held.rows(sql, &[]).await?;
         let row = rows.first().ok_or(StoreError::Corrupt("a count has no row"))?;
         Ok(column::<i64>(row, 0)?.unsigned_abs())
     }
@@ -196,7 +196,7 @@ SELECT file, portions, sum FROM import_state WHERE one = 1";
 
 /// How far an import has come that has not ended.
 async fn find_state(held: &Held) -> Result<Option<State>, StoreError> {
-    let rows = held.query(FIND_STATE, &[]).await?;
+    let rows = held.rows(FIND_STATE, &[]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let portions = column::<i64>(row, 1)?.unsigned_abs();
     Ok(Some(State { file: array(row, 0)?, portions, sum: array(row, 2)? }))

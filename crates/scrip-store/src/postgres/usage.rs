@@ -11,7 +11,7 @@ use scrip_core::{
 
 use crate::postgres::{
     row::{column, time},
-    statement::{Single, Statements, count, execute, query},
+    statement::{Single, PostgresClient, count, execute, query},
     transaction::Transaction,
 };
 
@@ -25,7 +25,7 @@ UNION ALL SELECT NULL,
 ORDER BY 1";
 
 pub(super) async fn find_usage(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     tenant: TenantId,
     month: Month,
 ) -> Result<Usage, StoreError> {
@@ -69,7 +69,7 @@ pub(super) async fn note_active(
     let (months, tokens): (Vec<_>, Vec<_>) =
         tokens.iter().map(|(it, token)| (it.0, *token)).unzip();
     let tenant = transaction.tenant.0;
-    transaction.execute(NOTE_ACTIVE, &[&tenant, &months, &tokens]).await.map(drop)
+    transaction.execute_raw(NOTE_ACTIVE, &[&tenant, &months, &tokens]).await.map(drop)
 }
 
 const SWEPT_AT_ONCE: i64 = 128;

@@ -12,7 +12,7 @@ use scrip_core::{
 use crate::postgres::{
     records::{log_row, record_columns},
     row::column,
-    statement::{Parameters, Statements, query},
+    statement::{Parameters, PostgresClient, query},
 };
 
 const WALK_RECORDS: &str = concat!(
@@ -23,7 +23,7 @@ const WALK_RECORDS: &str = concat!(
 
 /// In a transaction that sees one instant.
 pub(super) async fn walk_records(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     tenant: TenantId,
     walk: &WalkRecords,
 ) -> Result<Walked, StoreError> {
@@ -53,7 +53,7 @@ SELECT min(n), max(n) FROM records WHERE tenant = $1 AND log = $2";
 
 /// The numbers of the records that can meet the filter; nothing for an empty chain.
 async fn numbers(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     tenant: TenantId,
     walk: &WalkRecords,
 ) -> Result<Option<Range<i64>>, StoreError> {
@@ -79,7 +79,7 @@ async fn numbers(
 /// Where what is asked becomes true: true at the number that comes back, unless that is the end,
 /// and false at the one before, unless it is the start.
 async fn halve(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     (tenant, walk): (TenantId, &WalkRecords),
     mut numbers: Range<i64>,
     is_true: impl Fn((i64, i64)) -> bool + Send,
@@ -107,7 +107,7 @@ const NEIGHBOURS: i64 = 8;
 
 /// The earliest and the latest of the records from this number on.
 async fn times(
-    client: &impl Statements,
+    client: &impl PostgresClient,
     (tenant, walk): (TenantId, &WalkRecords),
     n: i64,
 ) -> Result<(i64, i64), StoreError> {

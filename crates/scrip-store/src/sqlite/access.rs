@@ -166,7 +166,7 @@ fn write_all(transaction: &mut Transaction<'_>, all: &[&Access]) -> Result<(), S
         for it in seen {
             let (entity, outcome) = (&*it.entity, it.outcome);
             let entry = Entry { log: Log::Access, tenant: *tenant, entity, outcome };
-            transaction.append(audit, entry)?;
+            transaction.append_entry(audit, entry)?;
             if let Some(month) = access.active(it) {
                 note_active(transaction, *tenant, month, entity)?;
             }

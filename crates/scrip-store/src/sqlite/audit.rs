@@ -28,7 +28,7 @@ pub(super) fn insert_audit(
     entity: &str,
     outcome: &'static str,
 ) -> Result<(), StoreError> {
-    transaction.append(audit, Entry { log: Log::Audit, tenant, entity, outcome })
+    transaction.append_entry(audit, Entry { log: Log::Audit, tenant, entity, outcome })
 }
 
 /// The last record of a tenant, whose chain is then kept for so long.

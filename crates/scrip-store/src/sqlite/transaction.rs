@@ -94,7 +94,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// One more record of a chain.
-    pub(super) fn append(
+    pub(super) fn append_entry(
         &mut self,
         audit: &AuditRecord,
         entry: Entry<'_>,
