@@ -3,3 +3,7 @@
 
 pub(crate) mod access_sessions;
 pub(crate) mod answers;
+pub(crate) mod directory;
+pub(crate) mod policy;
+pub(crate) mod sessions;
+pub(crate) mod time;

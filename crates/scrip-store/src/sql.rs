@@ -10,7 +10,7 @@ mod parameter;
 mod statements;
 
 pub(crate) use crate::sql::{
-    column::{Column, ColumnReader, MISSING_COLUMNS, optional, required},
+    column::{ColumnReader, MISSING_COLUMNS, optional, required},
     parameter::{Parameter, parameters},
-    statements::{Statements, WriteTransaction, run_ready},
+    statements::{Execute, Statements, WriteTransaction, run_ready},
 };

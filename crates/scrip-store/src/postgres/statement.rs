@@ -13,7 +13,7 @@ use crate::{
         pool::{Held, Pool},
         scope::Scope,
     },
-    sql::{ColumnReader, Parameter, Statements},
+    sql::{ColumnReader, Execute, Parameter, Statements},
 };
 
 /// What stands for `$1` and so on.
@@ -42,7 +42,7 @@ pub(super) async fn execute(
     sql: &str,
     parameters: &[&(dyn ToSql + Sync)],
 ) -> Result<u64, StoreError> {
-    client.execute(sql, parameters).await
+    client.execute_raw(sql, parameters).await
 }
 
 /// Shared code asks with parameters of both engines.
@@ -172,8 +172,14 @@ impl PostgresClient for Single<'_> {
     }
 }
 
+impl Execute for Single<'_> {
+    async fn execute(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<usize, StoreError> {
+        self.execute_raw(sql, &raw(parameters)).await.map(count)
+    }
+}
+
 impl Single<'_> {
-    async fn execute(
+    async fn execute_raw(
         &self,
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],

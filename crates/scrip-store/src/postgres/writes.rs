@@ -9,8 +9,8 @@ use crate::{
         statement::{PostgresClient, count, raw},
         transaction::Transaction,
     },
-    shared::answers::shown_token,
-    sql::{Parameter, WriteTransaction},
+    shared::{answers::shown_token, sessions::NO_LAST_EVENT},
+    sql::{Execute, Parameter, WriteTransaction, parameters, required},
 };
 
 /// The row is what makes a request be answered once: whoever comes second, on whichever node, finds
@@ -29,11 +29,21 @@ WITH answered AS (
 )
     SELECT 1 FROM answered";
 
-impl WriteTransaction for Transaction {
+/// The row is locked until the commit, so numbers are seen in their order. Behind all that there
+/// are, also where somebody set the number back.
+const NEXT_EVENTS: &str = "
+-- next_events
+UPDATE event_state
+SET last = greatest(last, coalesce((SELECT max(seq) FROM session_events), 0)) + $1
+WHERE one = 1 RETURNING last";
+
+impl Execute for Transaction {
     async fn execute(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<usize, StoreError> {
         self.execute_raw(sql, &raw(parameters)).await.map(count)
     }
+}
 
+impl WriteTransaction for Transaction {
     async fn append(
         &mut self,
         tenant: TenantId,
@@ -71,5 +81,11 @@ impl WriteTransaction for Transaction {
             )
             .await?;
         Ok(!rows.is_empty())
+    }
+
+    async fn next_events(&self, many: usize) -> Result<i64, StoreError> {
+        let many = parameters![many];
+        let rows = self.query_every_tenant(NEXT_EVENTS, &raw(&many)).await?;
+        rows.first().map_or(Err(NO_LAST_EVENT), |row| required(row, 0))
     }
 }

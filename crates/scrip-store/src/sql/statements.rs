@@ -36,12 +36,15 @@ pub(crate) trait Statements {
     }
 }
 
-/// A transaction that writes to the vault. What it appends and inserts is kept as a whole, or not
-/// at all.
-pub(crate) trait WriteTransaction: Statements {
+/// Where statements that change something go as well.
+pub(crate) trait Execute: Statements {
     /// How many rows a statement changed.
     async fn execute(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<usize, StoreError>;
+}
 
+/// A transaction that writes to the vault. What it appends and inserts is kept as a whole, or not
+/// at all.
+pub(crate) trait WriteTransaction: Execute {
     /// A record of the audit log.
     async fn append(
         &mut self,
@@ -62,6 +65,9 @@ pub(crate) trait WriteTransaction: Statements {
         answer: &AnswerRecord,
         tokens: &[i64],
     ) -> Result<bool, StoreError>;
+
+    /// The last of so many new numbers of events. They grow in the order of commits.
+    async fn next_events(&self, many: usize) -> Result<i64, StoreError>;
 }
 
 /// Runs shared code on the embedded engine, where nothing is waited for.

@@ -5,7 +5,7 @@ use scrip_core::store::StoreError;
 use uuid::Uuid;
 
 use crate::{
-    sql::{ColumnReader, MISSING_COLUMNS, Parameter, Statements},
+    sql::{ColumnReader, Execute, MISSING_COLUMNS, Parameter, Statements},
     sqlite::fault,
 };
 
@@ -23,6 +23,12 @@ impl Statements for Connection {
             found.push(decode(row)?);
         }
         Ok(found)
+    }
+}
+
+impl Execute for Connection {
+    async fn execute(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<usize, StoreError> {
+        execute(self, sql, parameters)
     }
 }
 

@@ -11,8 +11,8 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::answers::shown_token,
-    sql::{ColumnReader, Parameter, Statements, WriteTransaction, parameters},
+    shared::{answers::shown_token, sessions::NO_LAST_EVENT},
+    sql::{ColumnReader, Execute, Parameter, Statements, WriteTransaction, parameters, required},
     sqlite::{
         statement::{execute, insert},
         transaction::Transaction,
@@ -40,11 +40,20 @@ const INSERT_PART: &str = "
 -- insert_part
 INSERT INTO answer_data (answer, at, token, sealed) VALUES ($1, $2, $3, $4)";
 
-impl WriteTransaction for Transaction<'_> {
+/// Behind all that there are, also where somebody set the number back.
+const NEXT_EVENTS: &str = "
+-- next_events
+UPDATE event_state
+SET last = max(last, coalesce((SELECT max(seq) FROM session_events), 0)) + $1
+WHERE one = 1 RETURNING last";
+
+impl Execute for Transaction<'_> {
     async fn execute(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<usize, StoreError> {
         execute(self, sql, parameters)
     }
+}
 
+impl WriteTransaction for Transaction<'_> {
     async fn append(
         &mut self,
         tenant: TenantId,
@@ -74,5 +83,10 @@ impl WriteTransaction for Transaction<'_> {
             execute(self, INSERT_PART, &parameters![seq, part.at, token, &part.sealed])?;
         }
         Ok(true)
+    }
+
+    async fn next_events(&self, many: usize) -> Result<i64, StoreError> {
+        let last = self.find(NEXT_EVENTS, &parameters![many], |row| required(row, 0)).await?;
+        last.ok_or(NO_LAST_EVENT)
     }
 }
