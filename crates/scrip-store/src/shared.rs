@@ -3,7 +3,23 @@
 
 pub(crate) mod access_sessions;
 pub(crate) mod answers;
-pub(crate) mod directory;
+pub(crate) mod audit;
 pub(crate) mod policy;
 pub(crate) mod sessions;
+pub(crate) mod status;
+pub(crate) mod sweep;
 pub(crate) mod time;
+pub(crate) mod tokens;
+pub(crate) mod usage;
+
+use scrip_core::store::StoreError;
+
+/// The same for everybody who shared a transaction.
+pub(crate) fn again(error: &StoreError) -> StoreError {
+    match error {
+        StoreError::Busy => StoreError::Busy,
+        StoreError::Answered => StoreError::Answered,
+        StoreError::Unavailable(cause) => StoreError::Unavailable(cause.to_string().into()),
+        StoreError::Corrupt(what) => StoreError::Corrupt(what),
+    }
+}

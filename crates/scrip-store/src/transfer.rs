@@ -11,6 +11,7 @@ mod kind;
 mod parts;
 mod row;
 mod standing;
+pub(crate) mod table;
 mod tally;
 mod token;
 
@@ -24,10 +25,7 @@ pub use crate::transfer::{
     kind::{Column, Form, Kind},
     row::{Row, Value},
 };
-pub(crate) use crate::transfer::{
-    row::{decode, encode},
-    token::entries,
-};
+pub(crate) use crate::transfer::token::entries;
 
 /// Why nobody else may use a vault.
 pub(crate) const UNFINISHED_IMPORT: &str =

@@ -4,10 +4,13 @@ use scrip_core::{
     answer::{AnswerPart, AnswerRecord},
     id::TenantId,
     operations::claim_answer::ANSWER_RETENTION,
-    store::{Beside, StoreError, StoredPart},
+    store::{Beside, StoreError, StoredAnswer, StoredPart},
 };
 
-use crate::sql::{ColumnReader, WriteTransaction, parameters, required};
+use crate::{
+    shared::tokens::rows::NO_TOKEN,
+    sql::{ColumnReader, WriteTransaction, parameters, required},
+};
 
 const REPLACE_FORGOTTEN: &str = "
 -- replace_forgotten
@@ -51,13 +54,25 @@ pub(crate) fn shown_token(part: &AnswerPart, tokens: &[i64]) -> Result<i64, Stor
     tokens.get(part.at).copied().ok_or(StoreError::Corrupt("an answer shows no token"))
 }
 
+/// Columns: the head and when it was made. It has no parts yet.
+pub(crate) fn stored_answer(
+    row: &dyn ColumnReader,
+    digest: [u8; 32],
+) -> Result<StoredAnswer, StoreError> {
+    let (head, created_at) = (required(row, 0)?, required(row, 1)?);
+    Ok(StoredAnswer { digest, created_at, head, parts: Vec::new() })
+}
+
 /// Columns: place, id and containers of its token, and the part itself.
 pub(crate) fn stored_part(row: &dyn ColumnReader, from: usize) -> Result<StoredPart, StoreError> {
     let column = |offset: usize| from.saturating_add(offset);
-    Ok(StoredPart {
-        at: required(row, column(0))?,
-        token: required(row, column(1))?,
-        containers: required(row, column(2))?,
-        sealed: required(row, column(3))?,
-    })
+    let decoded = || {
+        Ok(StoredPart {
+            at: required(row, column(0))?,
+            token: required(row, column(1))?,
+            containers: required(row, column(2))?,
+            sealed: required(row, column(3))?,
+        })
+    };
+    decoded().map_err(|_: StoreError| NO_TOKEN)
 }

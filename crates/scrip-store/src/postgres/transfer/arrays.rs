@@ -1,17 +1,16 @@
 //! Rows as the engine takes many at once: an array for each column.
 
-use scrip_core::store::StoreError;
-use tokio_postgres::{Row as Found, types::ToSql};
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::{
-    postgres::row::column,
-    transfer::{Column, Form, Row, Value},
-};
+use crate::transfer::Column;
+use crate::transfer::Form;
+use crate::transfer::Row;
+use crate::transfer::Value;
 
 /// Of a column, for all rows.
 #[derive(Debug)]
-pub(super) enum Array {
+pub(crate) enum Array {
     Ids(Vec<Option<Uuid>>),
     Numbers(Vec<Option<i64>>),
     Texts(Vec<Option<String>>),
@@ -44,7 +43,7 @@ impl Array {
         Some(())
     }
 
-    pub(super) fn parameter(&self) -> &(dyn ToSql + Sync) {
+    pub(crate) fn parameter(&self) -> &(dyn ToSql + Sync) {
         match self {
             Self::Ids(all) => all,
             Self::Numbers(all) => all,
@@ -55,7 +54,7 @@ impl Array {
 }
 
 /// Nothing when a row does not have these columns.
-pub(super) fn arrays(columns: &[Column], rows: &[Row]) -> Option<Vec<Array>> {
+pub(crate) fn arrays(columns: &[Column], rows: &[Row]) -> Option<Vec<Array>> {
     let mut arrays: Vec<_> = columns.iter().map(|it| Array::new(it.form)).collect();
     for row in rows {
         if row.len() != arrays.len() {
@@ -66,15 +65,4 @@ pub(super) fn arrays(columns: &[Column], rows: &[Row]) -> Option<Vec<Array>> {
         }
     }
     Some(arrays)
-}
-
-/// What stands in a column.
-pub(super) fn value(row: &Found, at: usize, form: Form) -> Result<Value, StoreError> {
-    let value = match form {
-        Form::Id => column::<Option<Uuid>>(row, at)?.map(Value::Id),
-        Form::Number => column::<Option<i64>>(row, at)?.map(Value::Number),
-        Form::Text => column::<Option<String>>(row, at)?.map(Value::Text),
-        Form::Bytes => column::<Option<Vec<u8>>>(row, at)?.map(Value::Bytes),
-    };
-    Ok(value.unwrap_or(Value::Nothing))
 }

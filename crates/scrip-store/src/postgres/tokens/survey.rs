@@ -1,0 +1,71 @@
+//! The entries of a survey.
+
+use std::collections::VecDeque;
+
+use scrip_core::{id::TenantId, listing::SurveyTokens, store::StoreError};
+
+use crate::{
+    postgres::engine::statement::Instant,
+    shared::tokens::survey::{IndexedOutline, Place, StreamName, SurveyReader},
+    sql::{ColumnReader, Statements, optional, parameters, required},
+};
+
+const AT_ONCE: i64 = 256;
+
+const LIST_NEWEST: &str = "
+-- list_newest
+SELECT it.created_at, it.token, tokens.id, tokens.containers, tokens.indexes
+FROM (
+    SELECT created_at, token FROM filed
+    WHERE tenant = $1 AND facet = $2 AND container = $3
+        AND (created_at, token) < ($4::bigint, $5::bigint)
+    ORDER BY created_at DESC, token DESC
+    LIMIT $6
+) AS it
+LEFT JOIN tokens ON tokens.tenant = $1 AND tokens.number = it.token
+    AND (tokens.expires_at IS NULL OR tokens.expires_at > $7)
+ORDER BY it.created_at DESC, it.token DESC";
+
+/// An entry with the token that it leads to.
+pub(crate) struct Entry {
+    place: Place,
+    outline: Option<IndexedOutline>,
+}
+
+impl SurveyReader for Instant {
+    type Entry = Entry;
+
+    fn place(entry: &Entry) -> Place {
+        entry.place
+    }
+
+    async fn newest(
+        &self,
+        tenant: TenantId,
+        survey: &SurveyTokens,
+        name: &StreamName,
+        after: Place,
+    ) -> Result<VecDeque<Entry>, StoreError> {
+        let StreamName { facet, container } = name;
+        let Place { created_at, number } = after;
+        let behind =
+            parameters![tenant, facet, container, created_at, number, AT_ONCE, survey.now];
+        self.query(LIST_NEWEST, &behind, entry).await.map(VecDeque::from)
+    }
+
+    async fn outline(
+        &self,
+        _: TenantId,
+        _: &SurveyTokens,
+        entry: Entry,
+    ) -> Result<Option<IndexedOutline>, StoreError> {
+        Ok(entry.outline)
+    }
+}
+
+fn entry(row: &dyn ColumnReader) -> Result<Entry, StoreError> {
+    let place = Place { created_at: required(row, 0)?, number: required(row, 1)? };
+    let id: Option<&str> = optional(row, 2)?;
+    let outline = id.map(|_| IndexedOutline::decode(row, 2)).transpose()?;
+    Ok(Entry { place, outline })
+}
