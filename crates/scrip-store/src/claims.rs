@@ -5,9 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use scrip_core::store::{
-    AskedAnswer, Claim, Claimed, StoreError, StoreFuture, StoredAnswer,
-};
+use scrip_core::store::{AskedAnswer, Claim, Claimed, StoreError, StoreFuture, StoredAnswer};
 
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Claims(Arc<Mutex<HashSet<[u8; 32]>>>);

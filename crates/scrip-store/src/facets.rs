@@ -30,6 +30,11 @@ pub(crate) fn entries(record: &TokenRecord) -> impl Iterator<Item = (Vec<u8>, &s
     })
 }
 
+/// The facets and containers of a token's entries, side by side.
+pub(crate) fn entry_columns(record: &TokenRecord) -> (Vec<Vec<u8>>, Vec<&str>) {
+    entries(record).unzip()
+}
+
 /// Whether two versions of a token have the same entries.
 pub(crate) fn is_found_alike(before: &TokenRecord, after: &TokenRecord) -> bool {
     before.containers == after.containers && Facet::of_record(before).eq(Facet::of_record(after))

@@ -2,10 +2,10 @@
 
 mod claims;
 mod facets;
-mod shared;
-mod sql;
 pub mod memory;
 pub mod postgres;
+mod shared;
+mod sql;
 pub mod sqlite;
 pub mod transfer;
 mod uses;

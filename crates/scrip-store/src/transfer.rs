@@ -17,6 +17,7 @@ mod token;
 
 use scrip_core::store::StoreFuture;
 
+pub(crate) use crate::transfer::token::entries;
 pub use crate::transfer::{
     export::{Exported, Exporting, export},
     fault::MoveError,
@@ -25,7 +26,6 @@ pub use crate::transfer::{
     kind::{Column, Form, Kind},
     row::{Row, Value},
 };
-pub(crate) use crate::transfer::token::entries;
 
 /// Why nobody else may use a vault.
 pub(crate) const UNFINISHED_IMPORT: &str =

@@ -1,6 +1,8 @@
 //! Connections, statements, and transactions that many writes of one tenant share.
 
 pub(crate) mod chain;
+pub(crate) mod columns;
+pub(crate) mod fault;
 pub(crate) mod gather;
 pub(crate) mod lane;
 pub(crate) mod pool;

@@ -4,16 +4,16 @@
 use scrip_core::id::TenantId;
 use uuid::Uuid;
 
-use crate::postgres::engine::chain::INSERT_RECORDS;
-use crate::postgres::engine::chain::OPEN;
-use crate::postgres::engine::chain::PUT_HEAD;
-use crate::postgres::engine::scope::Scope;
-use crate::postgres::engine::set::FIND_OBSTACLES;
-use crate::postgres::engine::set::INSERT_TOKENS;
-use crate::postgres::engine::tally::PUT_MONTHS;
-use crate::postgres::engine::tally::PUT_TYPES;
-use crate::postgres::tokens::writes::FIND_TOKEN;
-use crate::postgres::engine::transaction::ENTER;
+use crate::postgres::{
+    engine::{
+        chain::{INSERT_RECORDS, OPEN, PUT_HEAD},
+        scope::Scope,
+        set::{FIND_OBSTACLES, INSERT_TOKENS},
+        tally::{PUT_MONTHS, PUT_TYPES},
+        transaction::ENTER,
+    },
+    tokens::writes::FIND_TOKEN,
+};
 
 const COMMIT: &str = "COMMIT";
 

@@ -1,29 +1,27 @@
 //! PostgreSQL, row by row, for [moving a vault](crate::transfer).
 
-mod arrays;
 mod table;
 
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 use scrip_core::store::{StoreError, StoreFuture};
+use tokio_postgres::types::ToSql;
 
 use crate::{
     postgres::{
         connect::{migrate, settings::PostgresSettings},
         engine::{
+            fault::{fault, unavailable},
             pool::Held,
             scope::Scope,
-            statement::{Parameters, fault, unavailable},
+            statement::Parameters,
         },
-        transfer::{
-            arrays::{Array, arrays},
-            table::Stored,
-        },
+        transfer::table::Stored,
     },
     shared::status::find_number,
-    sql::MISSING_COLUMNS,
+    sql::{MISSING_COLUMNS, Parameter},
     transfer::{
-        Bounds, Kind, Page, Portion, Rows, State, UNFINISHED_IMPORT, entries,
+        Bounds, Kind, Page, Portion, Row, Rows, State, UNFINISHED_IMPORT, entries,
         table::{NO_PLACE, begin_state, find_state, move_state, read_page},
     },
 };
@@ -97,13 +95,14 @@ impl PostgresRows {
     async fn put_rows(&self, portion: &Portion) -> Result<(), StoreError> {
         let (kind, rows) = (portion.kind, &portion.page.rows);
         let table = Stored::of(kind);
-        let mut columns = arrays(kind.columns(), rows).ok_or(MISSING_COLUMNS)?;
+        let numbers: Vec<_> = portion.numbers().take(rows.len()).collect();
+        let columns = columns(kind.columns().len(), rows).ok_or(MISSING_COLUMNS)?;
+        let mut parameters: Vec<_> =
+            columns.iter().map(|it| -> &(dyn ToSql + Sync) { it }).collect();
         if kind == Kind::Tokens {
-            let numbers = portion.numbers().map(Some).take(rows.len());
-            columns.push(Array::Numbers(numbers.collect()));
+            parameters.push(&numbers);
             self.file(portion).await?;
         }
-        let parameters: Vec<_> = columns.iter().map(Array::parameter).collect();
         // The vault has such a row already, or never had.
         if kind.is_single() && self.held.execute_raw(&table.update(kind), &parameters).await? == 1 {
             return Ok(());
@@ -132,6 +131,18 @@ impl PostgresRows {
         let parameters: Parameters<'_, 5> = [&tenants, &facets, &containers, &times, &numbers];
         self.held.execute_raw(FILE, &parameters).await.map(drop)
     }
+}
+
+/// An array for each column; nothing when a row does not have so many.
+fn columns(many: usize, rows: &[Row]) -> Option<Vec<Vec<Parameter<'_>>>> {
+    let mut columns: Vec<_> = iter::repeat_with(Vec::new).take(many).collect();
+    for row in rows {
+        if row.len() != many {
+            return None;
+        }
+        columns.iter_mut().zip(row).for_each(|(column, value)| column.push(Parameter::from(value)));
+    }
+    Some(columns)
 }
 
 const FILE: &str = "

@@ -4,7 +4,10 @@
 use scrip_core::store::StoreError;
 
 use crate::{
-    sql::{ColumnReader, Execute, MISSING_COLUMNS, Parameter, Statements, optional, parameters, required},
+    sql::{
+        ColumnReader, Execute, MISSING_COLUMNS, Parameter, Statements, optional, parameters,
+        required,
+    },
     transfer::{
         Bounds, Page, State,
         kind::{Column, Form, Kind},
@@ -37,8 +40,7 @@ pub(crate) const ID: &[Column] = &[by("id", Form::Id)];
 pub(crate) const SEQ: &[Column] = &[by("seq", Form::Number)];
 pub(crate) const ONE: &[Column] = &[by("one", Form::Number)];
 pub(crate) const TENANT: &[Column] = &[by("tenant", Form::Id)];
-pub(crate) const TENANT_VERSION: &[Column] =
-    &[by("tenant", Form::Id), by("version", Form::Number)];
+pub(crate) const TENANT_VERSION: &[Column] = &[by("tenant", Form::Id), by("version", Form::Number)];
 pub(crate) const TENANT_ID: &[Column] = &[by("tenant", Form::Id), by("id", Form::Id)];
 pub(crate) const TENANT_APPLICATION_ID: &[Column] =
     &[by("tenant", Form::Id), by("application", Form::Id), by("id", Form::Id)];

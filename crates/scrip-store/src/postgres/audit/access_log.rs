@@ -8,13 +8,18 @@ use scrip_core::{
     time::Month,
 };
 
-use crate::postgres::engine::gather::Gathering;
-use crate::postgres::engine::gather::Turn;
-use crate::shared::again;
-use crate::postgres::engine::lane::Lane;
-use crate::postgres::engine::pool::Pool;
-use crate::postgres::engine::transaction::Transaction;
-use crate::postgres::maintenance::usage::note_active;
+use crate::{
+    postgres::{
+        engine::{
+            gather::{Gathering, Turn},
+            lane::Lane,
+            pool::Pool,
+            transaction::Transaction,
+        },
+        maintenance::usage::note_active,
+    },
+    shared::again,
+};
 
 /// Of one transaction; more would only make the first wait for the last.
 const GROUP_MAX: usize = 256;

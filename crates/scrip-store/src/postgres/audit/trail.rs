@@ -15,7 +15,7 @@ use scrip_core::{
 use crate::{
     postgres::{
         audit::log::{LIST_ALL_RECORDS, LIST_CHECKPOINTS, LIST_HEADS},
-        engine::statement::fault,
+        engine::fault::fault,
     },
     shared::audit::log::{WalkBeginning, begin_walk, verify_row},
     sql::parameters,

@@ -2,9 +2,10 @@
 
 use scrip_core::store::StoreError;
 
-use crate::postgres::engine::row::column;
-use crate::postgres::engine::statement::PostgresClient;
-use crate::postgres::engine::statement::query;
+use crate::postgres::engine::{
+    row::column,
+    statement::{PostgresClient, query},
+};
 
 /// What it says of itself. An engine that only speaks PostgreSQL's protocol may not know some of it.
 #[derive(Debug, Clone, PartialEq, Eq)]

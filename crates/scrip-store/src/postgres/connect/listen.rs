@@ -14,8 +14,7 @@ use tokio::{sync::Notify, task::JoinHandle};
 use tokio_postgres::{AsyncMessage, Config, NoTls, Socket, tls::MakeTlsConnect};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::postgres::engine::pool::Held;
-use crate::postgres::engine::statement::fault;
+use crate::postgres::engine::{fault::fault, pool::Held};
 
 /// Between one attempt and the next.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -7,7 +7,7 @@ use deadpool_postgres::{Client, GenericClient};
 use scrip_core::store::StoreError;
 use tokio_postgres::error::SqlState;
 
-use crate::postgres::engine::statement::fault;
+use crate::postgres::engine::fault::fault;
 
 /// In their order. One that was released is never changed.
 const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001.sql")];

@@ -10,19 +10,16 @@ use scrip_core::{
 };
 use tokio_postgres::IsolationLevel;
 
-use crate::postgres::Health;
-use crate::postgres::Migrated;
-use crate::postgres::PostgresSettings;
-use crate::postgres::PostgresStore;
-use crate::postgres::connect::health;
-use crate::postgres::connect::listen::Changes;
-use crate::postgres::connect::migrate;
-use crate::postgres::connect::roles;
-use crate::postgres::engine::scope::Scope;
-use crate::postgres::engine::statement::fault;
-use crate::postgres::engine::statement::unavailable;
-use crate::postgres::audit::trail;
-use crate::postgres::transfer;
+use crate::postgres::{
+    Health, Migrated, PostgresSettings, PostgresStore,
+    audit::trail,
+    connect::{health, listen::Changes, migrate, roles},
+    engine::{
+        fault::{fault, unavailable},
+        scope::Scope,
+    },
+    transfer,
+};
 
 impl PostgresStore {
     /// Brings the schema to the newest version, or makes it. Any number of nodes may do so at once.

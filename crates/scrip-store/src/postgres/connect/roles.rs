@@ -7,8 +7,7 @@
 use deadpool_postgres::Client;
 use scrip_core::store::StoreError;
 
-use crate::postgres::engine::statement::fault;
-use crate::postgres::engine::statement::unavailable;
+use crate::postgres::engine::fault::{fault, unavailable};
 
 const READS: &str = "SELECT";
 const ADDS: &str = "SELECT, INSERT";

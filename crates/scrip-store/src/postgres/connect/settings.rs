@@ -2,20 +2,24 @@
 
 use std::{error::Error, fmt, time::Duration};
 
-use deadpool_postgres::{Manager, ManagerConfig, Object, RecyclingMethod, Runtime};
+use deadpool_postgres::{Manager, ManagerConfig, RecyclingMethod, Runtime};
 use scrip_core::store::StoreError;
 use tokio_postgres::{
     Config, NoTls,
     config::{SslMode, TargetSessionAttrs},
-    error::SqlState,
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::postgres::connect::address::Address;
-use crate::postgres::connect::address::Transport;
-use crate::postgres::connect::listen::Place;
-use crate::postgres::engine::pool::Pool;
-use crate::postgres::engine::statement::unavailable;
+use crate::postgres::{
+    connect::{
+        address::{Address, Transport},
+        listen::Place,
+    },
+    engine::{
+        fault::unavailable,
+        pool::{DeletionClock, Pool},
+    },
+};
 
 /// How long a request waits for a connection. A client that waits for longer is better told so.
 const WAIT_MAX: Duration = Duration::from_secs(5);
@@ -40,15 +44,6 @@ pub struct PostgresSettings {
     tls: Option<MakeRustlsConnect>,
     shown: String,
     clock: DeletionClock,
-}
-
-/// Which clock bounds what a node destroys because its time is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DeletionClock {
-    /// That of the database too, which all nodes share.
-    OfDatabase,
-    /// That of the node alone.
-    OfNode,
 }
 
 /// What an address lacks. Never its text, which has a password.
@@ -188,41 +183,4 @@ fn notice_silence(config: &mut Config) {
     config.keepalives(true).keepalives_idle(Duration::from_secs(10));
     config.keepalives_interval(Duration::from_secs(5)).keepalives_retries(3);
     config.tcp_user_timeout(ANSWER_MAX);
-}
-
-/// One of the pool's, once there is one.
-pub(crate) async fn connection(pool: &deadpool_postgres::Pool) -> Result<Object, StoreError> {
-    match pool.get().await {
-        Ok(client) => Ok(client),
-        Err(deadpool_postgres::PoolError::Timeout(deadpool_postgres::TimeoutType::Wait)) => {
-            Err(StoreError::Busy)
-        }
-        Err(deadpool_postgres::PoolError::Backend(error)) => Err(unreachable(&error)),
-        Err(_) => Err(unavailable("PostgreSQL cannot be reached")),
-    }
-}
-
-/// For the operator. What the server says in words may quote something; its codes, and what the
-/// system and TLS say, do not.
-fn unreachable(error: &tokio_postgres::Error) -> StoreError {
-    let cause = match error.code() {
-        Some(code) => format!("PostgreSQL lets nobody in: error {}{}", code.code(), meaning(code)),
-        None => {
-            let cause = error.source().map(|it| format!(": {it}")).unwrap_or_default();
-            format!("PostgreSQL cannot be reached: {error}{cause}")
-        }
-    };
-    StoreError::Unavailable(cause.into())
-}
-
-fn meaning(code: &SqlState) -> &'static str {
-    match code.code() {
-        "28P01" => " (the password is wrong, or there is no such user)",
-        "28000" => " (this user may not come in from here, or not in clear)",
-        "3D000" => " (there is no such database)",
-        "42501" => " (this user may not use the database)",
-        "53300" => " (it has too many connections)",
-        "57P03" => " (it is starting or stopping)",
-        _ => "",
-    }
 }

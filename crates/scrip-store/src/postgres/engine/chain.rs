@@ -13,8 +13,8 @@ use scrip_core::{
 use tokio_postgres::{Row, Statement, types::ToSql};
 
 use crate::{
-    postgres::engine::{lane::Lane, statement::fault},
-    shared::audit::log::{head, lost_head},
+    postgres::engine::{columns::Columns, fault::fault, lane::Lane},
+    shared::audit::log::{head, lost_head, record_row},
     sql::{ColumnReader, Statements, parameters, required},
 };
 
@@ -161,7 +161,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (tenant, log) DO UPDATE
 SET n = $3, at = $4, link = $5, retention_seconds = $6, mac = $7";
 
-impl<'a> Links<'a> {
+impl Links<'_> {
     pub(crate) async fn prepare(&self, client: &Object) -> Result<[Statement; 2], StoreError> {
         let records = client.prepare_cached(INSERT_RECORDS).await.map_err(fault)?;
         let head = client.prepare_cached(PUT_HEAD).await.map_err(fault)?;
@@ -176,26 +176,14 @@ impl<'a> Links<'a> {
     ) -> Result<(), StoreError> {
         let Some(head) = &self.head else { return Ok(()) };
         let (tenant, log) = (self.tenant.0, self.log.as_str());
-        let texts = |of: fn(&LogRow<'a>) -> &'a str| self.rows.iter().map(of).collect::<Vec<_>>();
-        let numbers = |of: fn(&LogRow<'a>) -> i64| self.rows.iter().map(of).collect::<Vec<_>>();
-        let (n, at) = (numbers(|it| it.n), numbers(|it| it.at.unix_ms));
-        let actor: Vec<_> = self.rows.iter().map(|it| it.actor.map(|it| it.0)).collect();
-        let api_key: Vec<_> = self.rows.iter().map(|it| it.api_key.map(|it| it.0)).collect();
-        let os_user: Vec<_> = self.rows.iter().map(|it| it.os_user).collect();
-        let repeats: Vec<_> = self.rows.iter().map(|it| it.repeats).collect();
-        let link: Vec<_> = self.rows.iter().map(|it| it.link.0.as_slice()).collect();
-        let (kind, operation) = (texts(|it| it.actor_kind), texts(|it| it.operation));
-        let (entity, outcome) = (texts(|it| it.entity), texts(|it| it.outcome));
-        let (trace, address) = (texts(|it| it.trace), texts(|it| it.address));
-        let Head { retention_seconds, .. } = head;
-        let (head_link, mac) = (head.link.0.as_slice(), head.mac.0.as_slice());
+        let rows = Columns::of(self.rows.iter().map(record_row));
         let insert = async {
-            let columns: [&(dyn ToSql + Sync); 15] = [
-                &tenant, &log, &n, &at, &kind, &actor, &operation, &entity, &outcome, &trace,
-                &address, &api_key, &os_user, &repeats, &link,
-            ];
+            let of: [&(dyn ToSql + Sync); 2] = [&tenant, &log];
+            let columns: Vec<_> = of.into_iter().chain(rows.raw().skip(1)).collect();
             client.execute(&records, &columns).await
         };
+        let Head { retention_seconds, .. } = head;
+        let (head_link, mac) = (head.link.0.as_slice(), head.mac.0.as_slice());
         let put = async {
             let columns: [&(dyn ToSql + Sync); 7] =
                 [&tenant, &log, &head.n, &head.at.unix_ms, &head_link, retention_seconds, &mac];

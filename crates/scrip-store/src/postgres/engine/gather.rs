@@ -15,7 +15,7 @@ use scrip_core::{
 };
 use tokio::{sync::oneshot, time::Instant};
 
-use crate::postgres::engine::statement::unavailable;
+use crate::postgres::engine::fault::unavailable;
 
 /// Past this a tenant's next piece of work is refused at once.
 const WAITING_MAX: usize = 4096;

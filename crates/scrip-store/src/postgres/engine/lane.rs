@@ -86,7 +86,8 @@ mod tests {
         let of = |log| Lane { log, tenant: TenantId(Uuid::nil()) };
         let first = lanes.wait(of(Log::Audit)).await.unwrap();
         let other = lanes.wait(of(Log::Access)).await.unwrap();
-        let theirs = lanes.wait(Lane { log: Log::Audit, tenant: TenantId(Uuid::max()) }).await.unwrap();
+        let theirs =
+            lanes.wait(Lane { log: Log::Audit, tenant: TenantId(Uuid::max()) }).await.unwrap();
         let mut second = Box::pin(lanes.wait(of(Log::Audit)));
         let given_up = Box::pin(lanes.wait(of(Log::Audit)));
         let soon = Duration::from_millis(10);

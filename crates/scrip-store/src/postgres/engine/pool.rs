@@ -1,15 +1,22 @@
 //! The connections of a node, and how one is used: for a bounded time, and never again once an answer
 //! stayed out.
 
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 use deadpool_postgres::{Object, Status};
 use scrip_core::store::StoreError;
+use tokio_postgres::error::SqlState;
 
-use crate::postgres::engine::lane::Lanes;
-use crate::postgres::connect::settings::DeletionClock;
-use crate::postgres::connect::settings::connection;
-use crate::postgres::engine::statement::unavailable;
+use crate::postgres::engine::{fault::unavailable, lane::Lanes};
+
+/// Which clock bounds what a node destroys because its time is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DeletionClock {
+    /// That of the database too, which all nodes share.
+    OfDatabase,
+    /// That of the node alone.
+    OfNode,
+}
 
 #[derive(Debug, Clone)]
 pub(crate) struct Pool {
@@ -104,5 +111,42 @@ impl Held {
     pub(crate) async fn in_time<F: Future>(&self, work: F) -> Result<F::Output, StoreError> {
         let late = |_| unavailable("PostgreSQL did not answer in time");
         tokio::time::timeout(self.answer_max, work).await.map_err(late)
+    }
+}
+
+/// One of the pool's, once there is one.
+async fn connection(pool: &deadpool_postgres::Pool) -> Result<Object, StoreError> {
+    match pool.get().await {
+        Ok(client) => Ok(client),
+        Err(deadpool_postgres::PoolError::Timeout(deadpool_postgres::TimeoutType::Wait)) => {
+            Err(StoreError::Busy)
+        }
+        Err(deadpool_postgres::PoolError::Backend(error)) => Err(unreachable(&error)),
+        Err(_) => Err(unavailable("PostgreSQL cannot be reached")),
+    }
+}
+
+/// For the operator. What the server says in words may quote something; its codes, and what the
+/// system and TLS say, do not.
+fn unreachable(error: &tokio_postgres::Error) -> StoreError {
+    let cause = match error.code() {
+        Some(code) => format!("PostgreSQL lets nobody in: error {}{}", code.code(), meaning(code)),
+        None => {
+            let cause = error.source().map(|it| format!(": {it}")).unwrap_or_default();
+            format!("PostgreSQL cannot be reached: {error}{cause}")
+        }
+    };
+    StoreError::Unavailable(cause.into())
+}
+
+fn meaning(code: &SqlState) -> &'static str {
+    match code.code() {
+        "28P01" => " (the password is wrong, or there is no such user)",
+        "28000" => " (this user may not come in from here, or not in clear)",
+        "3D000" => " (there is no such database)",
+        "42501" => " (this user may not use the database)",
+        "53300" => " (it has too many connections)",
+        "57P03" => " (it is starting or stopping)",
+        _ => "",
     }
 }

@@ -7,11 +7,7 @@
 //!
 //! It is said in each transaction and ends with it, for behind a pooler the next one is another's.
 
-use scrip_core::{id::TenantId, store::StoreError};
-
-use crate::postgres::PostgresStore;
-use crate::postgres::engine::statement::Instant;
-use crate::postgres::engine::statement::Single;
+use scrip_core::id::TenantId;
 
 /// As the policies in the schema read it.
 #[derive(Debug, Clone, Copy)]
@@ -99,27 +95,5 @@ impl Scope {
     /// A transaction that reads, whose statements see the database as the first of them does.
     pub(crate) fn begin_instant(self) -> String {
         self.after(INSTANT)
-    }
-}
-
-impl PostgresStore {
-    /// For single statements about one tenant.
-    pub(crate) fn of(&self, tenant: TenantId) -> Single<'_> {
-        Single::new(&self.pool, Scope::of(tenant))
-    }
-
-    /// For what is found by something that names no tenant, and for the vault's own work. Nothing
-    /// that it finds is shown to anybody as it is: whose it is, its row says.
-    pub(crate) fn of_every_tenant(&self) -> Single<'_> {
-        Single::new(&self.pool, Scope::every_tenant())
-    }
-
-    /// For tables that belong to nobody.
-    pub(crate) fn of_no_tenant(&self) -> Single<'_> {
-        Single::new(&self.pool, Scope::no_tenant())
-    }
-
-    pub(crate) async fn at_one_instant(&self, scope: Scope) -> Result<Instant, StoreError> {
-        Instant::new(&self.pool, scope).await
     }
 }

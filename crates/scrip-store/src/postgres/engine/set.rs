@@ -1,24 +1,32 @@
 //! The rows of many writes that do not touch each other, put by one statement for each table.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, iter};
 
 use deadpool_postgres::Object;
 use scrip_core::{
     answer::AnswerRecord,
-    disclosure::{DuplicateKey, DuplicateKeys, DuplicateLookup},
+    disclosure::{DuplicateKey, DuplicateLookup},
     id::TenantId,
     store::{InsertToken, StoreError, StoredToken},
     token_intent::StoredTokenIntent,
 };
-use tokio_postgres::{Row, Statement};
+use tokio_postgres::{Row, Statement, types::ToSql};
 use uuid::Uuid;
 
-use crate::postgres::tokens::entries::entry_columns;
-use crate::postgres::engine::row::column;
-use crate::shared::tokens::rows::index_bytes;
-use crate::postgres::engine::statement::Parameters;
-use crate::postgres::engine::statement::fault;
-use crate::postgres::engine::transaction::Question;
+use crate::{
+    facets::entries,
+    postgres::engine::{
+        columns::Columns,
+        fault::fault,
+        row::column,
+        statement::{Parameters, Question},
+    },
+    shared::tokens::{
+        intents::{inserted_intent, inserted_intent_columns},
+        rows::{inserted_columns, inserted_token},
+    },
+    sql::parameters,
+};
 
 /// Whatever has such an id or such a duplicate key, live or not. Whoever is found here
 /// only looks as if it were in the way; that is told apart where each write is done by itself.
@@ -91,31 +99,31 @@ pub(crate) struct Set<'a> {
     answers: Vec<(&'a AnswerRecord, Vec<i64>)>,
 }
 
-pub(crate) const INSERT_TOKENS: &str = "
--- insert_tokens
-WITH made AS (
-    INSERT INTO tokens (tenant, number, id, type, fingerprint, containers, created_by, created_at,
-        expires_at, revision, indexes, body, expressions, duplicate_key, duplicate_read_key)
-    SELECT $1, * FROM unnest($2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::text[],
-        $7::uuid[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bytea[], $12::bytea[],
-        $20::bytea[], $21::bytea[], $22::bytea[])
+pub(crate) const INSERT_TOKENS: &str = concat!(
+    "-- insert_tokens\nWITH made AS (INSERT INTO tokens (",
+    inserted_columns!(),
+    ", number)
+    SELECT $1, * FROM unnest($2::text[], $3::text[], $4::bytea[], $5::text[], $6::uuid[],
+        $7::bigint[], $8::bigint[], $9::bigint[], $10::bytea[], $11::bytea[], $12::bytea[],
+        $13::bytea[], $14::bytea[], $15::bigint[])
 ), coded AS (
     INSERT INTO cvcs (tenant, token, expires_at, sealed)
-    SELECT $1, * FROM unnest($13::bigint[], $14::bigint[], $15::bytea[])
+    SELECT $1, * FROM unnest($16::bigint[], $17::bigint[], $18::bytea[])
 )
     INSERT INTO filed (tenant, facet, container, created_at, token)
-    SELECT $1, * FROM unnest($16::bytea[], $17::text[], $18::bigint[], $19::bigint[])";
+    SELECT $1, * FROM unnest($19::bytea[], $20::text[], $21::bigint[], $22::bigint[])"
+);
 
-const INSERT_INTENTS: &str = "
--- insert_token_intents
-WITH made AS (
-    INSERT INTO token_intents
-        (tenant, id, type, fingerprint, created_by, created_at, expires_at, body, containers)
-    SELECT $1, * FROM unnest($2::uuid[], $3::text[], $4::bytea[], $5::uuid[], $6::bigint[],
-        $7::bigint[], $8::bytea[], $12::text[])
+const INSERT_INTENTS: &str = concat!(
+    "-- insert_token_intents\nWITH made AS (INSERT INTO token_intents (",
+    inserted_intent_columns!(),
+    ")
+    SELECT $1, * FROM unnest($2::uuid[], $3::text[], $4::bytea[], $5::text[], $6::uuid[],
+        $7::bigint[], $8::bigint[], $9::bytea[])
 )
     INSERT INTO intent_cvcs (tenant, intent, expires_at, sealed)
-    SELECT $1, * FROM unnest($9::uuid[], $10::bigint[], $11::bytea[])";
+    SELECT $1, * FROM unnest($10::uuid[], $11::bigint[], $12::bytea[])"
+);
 
 const INSERT_ANSWERS: &str = "
 -- insert_answers
@@ -163,15 +171,15 @@ impl<'a> Set<'a> {
     pub(crate) async fn put(
         &self,
         client: &Object,
-        TenantId(tenant): TenantId,
+        tenant: TenantId,
         statements: Statements,
     ) -> Result<(), tokio_postgres::Error> {
         let Statements { tokens, intents, answers } = &statements;
         tokio::try_join!(
             biased;
-            self.put_tokens(client, &tenant, tokens.as_ref()),
-            self.put_intents(client, &tenant, intents.as_ref()),
-            self.put_answers(client, &tenant, answers.as_ref()),
+            self.put_tokens(client, tenant, tokens.as_ref()),
+            self.put_intents(client, tenant, intents.as_ref()),
+            self.put_answers(client, tenant, answers.as_ref()),
         )
         .map(drop)
     }
@@ -179,133 +187,72 @@ impl<'a> Set<'a> {
     async fn put_tokens(
         &self,
         client: &Object,
-        tenant: &Uuid,
+        tenant: TenantId,
         statement: Option<&Statement>,
     ) -> Result<(), tokio_postgres::Error> {
         let Some(statement) = statement else { return Ok(()) };
-        let number: Vec<_> = self.tokens.iter().map(|(number, _)| *number).collect();
-        let records = || self.tokens.iter().map(|(_, it)| &it.record);
-        let id: Vec<_> = records().map(|it| it.id.as_str()).collect();
-        let of_type: Vec<_> = records().map(|it| it.token_type.as_str()).collect();
-        let fingerprint: Vec<_> =
-            records().map(|it| it.fingerprint.as_ref().map(|it| it.0.as_slice())).collect();
-        let containers: Vec<_> = records().map(|it| it.containers.text()).collect();
-        let created_by: Vec<_> = records().map(|it| it.created_by.0).collect();
-        let created_at: Vec<_> = records().map(|it| it.created_at.unix_ms).collect();
-        let expires_at: Vec<_> = records().map(|it| it.expires_at.map(|it| it.unix_ms)).collect();
-        let revision: Vec<_> = records().map(|it| it.revision).collect();
-        let indexes: Vec<_> = records().map(|it| index_bytes(&it.indexes)).collect();
-        let body: Vec<_> = records().map(|it| it.body.as_bytes()).collect();
-        let expressions: Vec<_> = records().map(|it| it.expressions.to_bytes().to_vec()).collect();
-        let keys = || records().map(DuplicateKeys::of);
-        let bytes = |it: Option<DuplicateKey>| it.map(|it| it.0.to_vec());
-        let duplicate_key: Vec<_> = keys().map(|it| bytes(it.key)).collect();
-        let duplicate_read_key: Vec<_> = keys().map(|it| bytes(it.read_key)).collect();
-        let (mut coded, mut ends, mut codes) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut facets, mut places) = (Vec::new(), Vec::new());
-        let (mut filed_at, mut filed) = (Vec::new(), Vec::new());
-        for (number, StoredToken { record, cvc }) in &self.tokens {
-            if let Some(code) = cvc {
-                coded.push(*number);
-                ends.push(code.expires_at.unix_ms);
-                codes.push(code.sealed.as_bytes());
-            }
-            let (of, places_of) = entry_columns(record);
-            filed_at.extend(of.iter().map(|_| record.created_at.unix_ms));
-            filed.extend(of.iter().map(|_| *number));
-            facets.extend(of);
-            places.extend(places_of);
-        }
-        let columns: Parameters<'_, 22> = [
-            tenant,
-            &number,
-            &id,
-            &of_type,
-            &fingerprint,
-            &containers,
-            &created_by,
-            &created_at,
-            &expires_at,
-            &revision,
-            &indexes,
-            &body,
-            &coded,
-            &ends,
-            &codes,
-            &facets,
-            &places,
-            &filed_at,
-            &filed,
-            &expressions,
-            &duplicate_key,
-            &duplicate_read_key,
-        ];
-        client.execute(statement, &columns).await.map(drop)
+        let all = || self.tokens.iter();
+        let rows = Columns::of(all().map(|(_, it)| inserted_token(tenant, &it.record)));
+        let numbers = Columns::of(all().map(|(number, _)| parameters![*number]));
+        let codes = Columns::of(all().filter_map(|(number, it)| {
+            let code = it.cvc.as_ref()?;
+            Some(parameters![*number, code.expires_at, &code.sealed])
+        }));
+        let filed = Columns::of(all().flat_map(|(number, StoredToken { record, .. })| {
+            let entry =
+                |(facet, container)| parameters![facet, container, record.created_at, *number];
+            entries(record).map(entry)
+        }));
+        let own = rows.raw().skip(1).chain(numbers.raw()).chain(codes.raw()).chain(filed.raw());
+        put(client, statement, &tenant, own).await
     }
 
     async fn put_intents(
         &self,
         client: &Object,
-        tenant: &Uuid,
+        tenant: TenantId,
         statement: Option<&Statement>,
     ) -> Result<(), tokio_postgres::Error> {
         let Some(statement) = statement else { return Ok(()) };
-        let records = || self.intents.iter().map(|it| &it.record);
-        let id: Vec<_> = records().map(|it| it.id.0).collect();
-        let of_type: Vec<_> = records().map(|it| it.token_type.as_str()).collect();
-        let fingerprint: Vec<_> =
-            records().map(|it| it.fingerprint.as_ref().map(|it| it.0.as_slice())).collect();
-        let created_by: Vec<_> = records().map(|it| it.created_by.0).collect();
-        let created_at: Vec<_> = records().map(|it| it.created_at.unix_ms).collect();
-        let expires_at: Vec<_> = records().map(|it| it.expires_at.unix_ms).collect();
-        let body: Vec<_> = records().map(|it| it.body.as_bytes()).collect();
-        let containers: Vec<_> = records().map(|it| it.containers.text()).collect();
-        let codes =
-            || self.intents.iter().filter_map(|it| Some((it.record.id.0, it.cvc.as_ref()?)));
-        let coded: Vec<_> = codes().map(|(id, _)| id).collect();
-        let ends: Vec<_> = codes().map(|(_, it)| it.expires_at.unix_ms).collect();
-        let sealed: Vec<_> = codes().map(|(_, it)| it.sealed.as_bytes()).collect();
-        let columns: Parameters<'_, 12> = [
-            tenant,
-            &id,
-            &of_type,
-            &fingerprint,
-            &created_by,
-            &created_at,
-            &expires_at,
-            &body,
-            &coded,
-            &ends,
-            &sealed,
-            &containers,
-        ];
-        client.execute(statement, &columns).await.map(drop)
+        let all = || self.intents.iter();
+        let rows = Columns::of(all().map(|it| inserted_intent(tenant, &it.record)));
+        let codes = Columns::of(all().filter_map(|it| {
+            let code = it.cvc.as_ref()?;
+            Some(parameters![it.record.id, code.expires_at, &code.sealed])
+        }));
+        put(client, statement, &tenant, rows.raw().skip(1).chain(codes.raw())).await
     }
 
     async fn put_answers(
         &self,
         client: &Object,
-        tenant: &Uuid,
+        tenant: TenantId,
         statement: Option<&Statement>,
     ) -> Result<(), tokio_postgres::Error> {
         let Some(statement) = statement else { return Ok(()) };
-        let answers = || self.answers.iter().map(|(it, _)| it);
-        let digest: Vec<_> = answers().map(|it| it.digest.as_slice()).collect();
-        let created_at: Vec<_> = answers().map(|it| it.created_at.unix_ms).collect();
-        let head: Vec<_> = answers().map(|it| it.head.as_bytes()).collect();
-        let (mut of, mut at) = (Vec::new(), Vec::new());
-        let (mut tokens, mut sealed) = (Vec::new(), Vec::new());
-        for (answer, numbers) in &self.answers {
-            for part in &answer.parts {
-                of.push(answer.digest.as_slice());
-                at.push(i64::try_from(part.at).unwrap_or(i64::MAX));
-                // Without a number the engine takes none of it.
-                tokens.push(numbers.get(part.at).copied());
-                sealed.push(part.sealed.as_bytes());
-            }
-        }
-        let columns: Parameters<'_, 8> =
-            [tenant, &digest, &created_at, &head, &of, &at, &tokens, &sealed];
-        client.execute(statement, &columns).await.map(drop)
+        let heads = Columns::of(
+            self.answers.iter().map(|(it, _)| parameters![&it.digest, it.created_at, &it.head]),
+        );
+        let parts = Columns::of(self.answers.iter().flat_map(|(answer, numbers)| {
+            // Without a number the engine takes none of it.
+            let number = |at: usize| numbers.get(at).copied();
+            answer
+                .parts
+                .iter()
+                .map(move |it| parameters![&answer.digest, it.at, number(it.at), &it.sealed])
+        }));
+        put(client, statement, &tenant, heads.raw().chain(parts.raw())).await
     }
+}
+
+/// The tenant, and a column for each of the others.
+async fn put<'a>(
+    client: &Object,
+    statement: &Statement,
+    tenant: &'a TenantId,
+    columns: impl Iterator<Item = &'a (dyn ToSql + Sync)>,
+) -> Result<(), tokio_postgres::Error> {
+    let of: &(dyn ToSql + Sync) = &tenant.0;
+    let columns: Vec<_> = iter::once(of).chain(columns).collect();
+    client.execute(statement, &columns).await.map(drop)
 }

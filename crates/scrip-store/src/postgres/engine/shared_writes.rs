@@ -1,20 +1,15 @@
 //! A transaction of PostgreSQL, as shared code writes to it.
 
-use scrip_core::{
-    answer::AnswerRecord, audit::AuditRecord, id::TenantId, store::StoreError,
-};
+use scrip_core::{answer::AnswerRecord, audit::AuditRecord, id::TenantId, store::StoreError};
 
-use crate::postgres::engine::statement::PostgresClient;
-use crate::postgres::engine::statement::count;
-use crate::postgres::engine::statement::raw;
-use crate::postgres::engine::transaction::Transaction;
-use crate::shared::answers::shown_token;
-use crate::shared::sessions::NO_LAST_EVENT;
-use crate::sql::Execute;
-use crate::sql::Parameter;
-use crate::sql::WriteTransaction;
-use crate::sql::parameters;
-use crate::sql::required;
+use crate::{
+    postgres::engine::{
+        statement::{PostgresClient, count, raw},
+        transaction::Transaction,
+    },
+    shared::{answers::shown_token, sessions::NO_LAST_EVENT},
+    sql::{Execute, Parameter, WriteTransaction, parameters, required},
+};
 
 /// The row is what makes a request be answered once: whoever comes second, on whichever node, finds
 /// it there and is taken back.
@@ -78,10 +73,7 @@ impl WriteTransaction for Transaction {
         let (digest, head) = (digest.as_slice(), head.as_bytes());
         let created_at = created_at.unix_ms;
         let rows = self
-            .rows(
-                INSERT_ANSWER,
-                &[&tenant.0, &digest, &created_at, &head, &at, &shown, &sealed],
-            )
+            .rows(INSERT_ANSWER, &[&tenant.0, &digest, &created_at, &head, &at, &shown, &sealed])
             .await?;
         Ok(!rows.is_empty())
     }

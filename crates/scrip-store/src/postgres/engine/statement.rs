@@ -5,21 +5,30 @@ use std::{
     time::Duration,
 };
 
-use scrip_core::{store::StoreError, time::Timestamp};
-use tokio_postgres::{Row, error::SqlState, types::ToSql};
+use scrip_core::{id::TenantId, store::StoreError, time::Timestamp};
+use tokio_postgres::{Row, types::ToSql};
 
-use crate::postgres::engine::pool::Held;
-use crate::postgres::engine::pool::Pool;
-use crate::postgres::engine::scope::Scope;
-use crate::sql::ColumnReader;
-use crate::sql::Execute;
-use crate::sql::Parameter;
-use crate::sql::Statements;
-use crate::sql::required;
-use crate::postgres::connect::settings::DeletionClock;
+use crate::{
+    postgres::{
+        PostgresStore,
+        engine::{
+            fault::fault,
+            pool::{DeletionClock, Held, Pool},
+            scope::Scope,
+        },
+    },
+    sql::{ColumnReader, Execute, Parameter, Statements, required},
+};
 
 /// What stands for `$1` and so on.
 pub(crate) type Parameters<'a, const N: usize> = [&'a (dyn ToSql + Sync); N];
+
+/// What else is to be found out on the way in, once nobody of the tenant writes any more.
+#[derive(Clone, Copy)]
+pub(crate) struct Question<'a> {
+    pub(crate) sql: &'static str,
+    pub(crate) parameters: &'a [&'a (dyn ToSql + Sync)],
+}
 
 /// Where a statement goes: always into a transaction that has said whose rows it is about.
 pub(crate) trait PostgresClient: Sync {
@@ -263,15 +272,24 @@ pub(crate) fn count(rows: u64) -> usize {
     usize::try_from(rows).unwrap_or(usize::MAX)
 }
 
-pub(crate) fn unavailable(what: &'static str) -> StoreError {
-    StoreError::Unavailable(what.into())
-}
+impl PostgresStore {
+    /// For single statements about one tenant.
+    pub(crate) fn of(&self, tenant: TenantId) -> Single<'_> {
+        Single::new(&self.pool, Scope::of(tenant))
+    }
 
-/// The engine's own message may quote a value; its code never does.
-pub(crate) fn fault(error: tokio_postgres::Error) -> StoreError {
-    match error.code() {
-        Some(code) if *code == SqlState::LOCK_NOT_AVAILABLE => StoreError::Busy,
-        Some(code) => StoreError::Unavailable(format!("PostgreSQL error {}", code.code()).into()),
-        None => unavailable("PostgreSQL did not answer"),
+    /// For what is found by something that names no tenant, and for the vault's own work. Nothing
+    /// that it finds is shown to anybody as it is: whose it is, its row says.
+    pub(crate) fn of_every_tenant(&self) -> Single<'_> {
+        Single::new(&self.pool, Scope::every_tenant())
+    }
+
+    /// For tables that belong to nobody.
+    pub(crate) fn of_no_tenant(&self) -> Single<'_> {
+        Single::new(&self.pool, Scope::no_tenant())
+    }
+
+    pub(crate) async fn at_one_instant(&self, scope: Scope) -> Result<Instant, StoreError> {
+        Instant::new(&self.pool, scope).await
     }
 }

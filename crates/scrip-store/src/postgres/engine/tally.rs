@@ -5,7 +5,7 @@ use scrip_core::{id::TenantId, store::StoreError};
 use tokio_postgres::Statement;
 
 use crate::{
-    postgres::engine::statement::fault,
+    postgres::engine::fault::fault,
     shared::tokens::tally::{Sums, Tally},
 };
 

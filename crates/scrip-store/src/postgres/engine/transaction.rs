@@ -16,20 +16,19 @@ use scrip_core::{
 };
 use tokio_postgres::{Row, error::SqlState, types::ToSql};
 
-use crate::postgres::engine::chain;
-use crate::postgres::engine::chain::Chain;
-use crate::postgres::engine::lane::Lane;
-use crate::postgres::engine::lane::LaneTurn;
-use crate::postgres::engine::pool::Held;
-use crate::postgres::engine::pool::Pool;
-use crate::postgres::engine::scope::Scope;
-use crate::postgres::engine::set::Set;
-use crate::postgres::engine::statement::PostgresClient;
-use crate::postgres::engine::statement::fault;
-use crate::postgres::engine::statement::unavailable;
-use crate::postgres::engine::tally::TallyColumns;
-use crate::shared::tokens::tally::Tally;
-use crate::postgres::connect::settings::DeletionClock;
+use crate::{
+    postgres::engine::{
+        chain::{self, Chain},
+        fault::{fault, unavailable},
+        lane::{Lane, LaneTurn},
+        pool::{DeletionClock, Held, Pool},
+        scope::Scope,
+        set::Set,
+        statement::{PostgresClient, Question},
+        tally::TallyColumns,
+    },
+    shared::tokens::tally::Tally,
+};
 
 /// How often one is begun anew that the engine broke off before it had done anything.
 const ATTEMPTS: usize = 4;
@@ -56,13 +55,6 @@ VALUES ($1, $2, coalesce((SELECT max(number) FROM tokens WHERE tenant = $1), 0) 
 ON CONFLICT (tenant, log) DO UPDATE
 SET last_token = greatest(lanes.last_token + $3, excluded.last_token)
 RETURNING last_token";
-
-/// What else is to be found out on the way in, once nobody of the tenant writes any more.
-#[derive(Clone, Copy)]
-pub(crate) struct Question<'a> {
-    pub(crate) sql: &'static str,
-    pub(crate) parameters: &'a [&'a (dyn ToSql + Sync)],
-}
 
 /// Where what follows may be taken back to.
 #[derive(Debug)]
@@ -137,11 +129,7 @@ impl PostgresClient for Transaction {
 
 impl Transaction {
     /// For this many new tokens at most.
-    pub(crate) async fn begin(
-        pool: &Pool,
-        of: Lane,
-        tokens: usize,
-    ) -> Result<Self, StoreError> {
+    pub(crate) async fn begin(pool: &Pool, of: Lane, tokens: usize) -> Result<Self, StoreError> {
         Self::begin_asking(pool, of, tokens, None).await.map(|(begun, _)| begun)
     }
 
@@ -273,7 +261,12 @@ impl Transaction {
     }
 
     /// One more record of the log; written with the others before the commit.
-    pub(crate) fn append_record(&mut self, audit: &AuditRecord, entity: &str, outcome: &'static str) {
+    pub(crate) fn append_record(
+        &mut self,
+        audit: &AuditRecord,
+        entity: &str,
+        outcome: &'static str,
+    ) {
         let entry = Entry { log: self.log, tenant: self.tenant, entity, outcome };
         self.chain.append(audit, entry);
     }

@@ -11,7 +11,7 @@ use scrip_core::{
 };
 
 use crate::{
-    postgres::{PostgresStore, engine::statement::unavailable},
+    postgres::{PostgresStore, engine::fault::unavailable},
     shared::answers::{stored_answer, stored_part},
     sql::{ColumnReader, Execute, Statements, optional, parameters},
 };

@@ -7,11 +7,15 @@ use scrip_core::{
     store::StoreFuture,
     time::Timestamp,
 };
+use tokio_postgres::types::ToSql;
 
 use crate::{
     postgres::{
         PostgresStore,
-        engine::statement::{PostgresClient, execute},
+        engine::{
+            columns::Columns,
+            statement::{PostgresClient, execute},
+        },
     },
     shared::usage::guess,
     sql::{Execute, parameters},
@@ -62,14 +66,14 @@ impl GuessStore for PostgresStore {
     ) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             records.sort_unstable_by_key(|it| (it.bucket, it.number));
-            let buckets: Vec<&[u8]> = records.iter().map(|it| it.bucket.0.as_slice()).collect();
-            let numbers: Vec<&[u8]> = records.iter().map(|it| it.number.as_slice()).collect();
-            let counted: Vec<i64> = records.iter().map(|it| it.at.unix_ms).collect();
-            let expire: Vec<i64> = records.iter().map(|it| it.expires_at.unix_ms).collect();
-            let client = self.of(tenant);
-            execute(&client, INSERT_GUESSES, &[&tenant.0, &buckets, &numbers, &counted, &expire])
-                .await
-                .map(drop)
+            let rows = Columns::of(
+                records
+                    .iter()
+                    .map(|it| parameters![&it.bucket.0, &it.number, it.at, it.expires_at]),
+            );
+            let of: &(dyn ToSql + Sync) = &tenant.0;
+            let columns: Vec<_> = std::iter::once(of).chain(rows.raw()).collect();
+            execute(&self.of(tenant), INSERT_GUESSES, &columns).await.map(drop)
         })
     }
 

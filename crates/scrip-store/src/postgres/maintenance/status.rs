@@ -12,9 +12,10 @@ use crate::{
     postgres::{
         PostgresStore,
         engine::{
+            fault::unavailable,
             pool::Pool,
             scope::Scope,
-            statement::{Single, not_after, unavailable},
+            statement::{Single, not_after},
         },
         maintenance::sweep::{sweep, sweep_cvcs},
     },
@@ -123,8 +124,6 @@ impl Maintenance for PostgresStore {
     }
 
     fn status(&self) -> StoreFuture<'_, StoreStatus> {
-        Box::pin(
-            async move { find_status(&Single::long(&self.pool, Scope::every_tenant())).await },
-        )
+        Box::pin(async move { find_status(&Single::long(&self.pool, Scope::every_tenant())).await })
     }
 }

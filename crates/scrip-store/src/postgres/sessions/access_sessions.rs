@@ -85,9 +85,9 @@ impl AccessSessionStore for PostgresStore {
         sessions_max: usize,
     ) -> StoreFuture<'a, Vec<Signed<AccessSessionRecord>>> {
         let tenant = mandate.tenant().id;
-        Box::pin(async move {
-            list_access_sessions(&self.of(tenant), tenant, now, sessions_max).await
-        })
+        Box::pin(
+            async move { list_access_sessions(&self.of(tenant), tenant, now, sessions_max).await },
+        )
     }
 
     fn revoke_access_session(

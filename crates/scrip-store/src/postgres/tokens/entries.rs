@@ -3,15 +3,10 @@
 use scrip_core::store::{StoreError, TokenRecord};
 
 use crate::{
-    facets::{entries, is_found_alike},
+    facets::{entry_columns, is_found_alike},
     postgres::engine::transaction::Transaction,
     shared::tokens::rows::NumberedToken,
 };
-
-/// The facets and containers of a token's entries, side by side.
-pub(crate) fn entry_columns(record: &TokenRecord) -> (Vec<Vec<u8>>, Vec<&str>) {
-    entries(record).unzip()
-}
 
 const INSERT_ENTRIES: &str = "
 -- file

@@ -19,22 +19,24 @@ use scrip_core::{
 };
 use scrip_seal::Fingerprint;
 
-use crate::postgres::maintenance::answers::Answer;
-use crate::shared::answers::insert_answer;
-use crate::shared::tokens::writes::{Attempted, check_permit, write_tokens};
-use crate::postgres::engine::gather::Gathering;
-use crate::postgres::engine::gather::Reply;
-use crate::postgres::engine::gather::Turn;
-use crate::postgres::engine::gather::Waiting;
-use crate::shared::again;
-use crate::postgres::tokens::intents::insert_token_intent;
-use crate::postgres::engine::lane::Lane;
-use crate::postgres::engine::pool::Pool;
-use crate::postgres::engine::set::Obstacles;
-use crate::postgres::engine::set::Set;
-use crate::postgres::engine::set::hindered;
-use crate::postgres::engine::transaction::Ended;
-use crate::postgres::engine::transaction::Transaction;
+use crate::{
+    postgres::{
+        engine::{
+            gather::{Gathering, Reply, Turn, Waiting},
+            lane::Lane,
+            pool::Pool,
+            set::{Obstacles, Set, hindered},
+            transaction::{Ended, Transaction},
+        },
+        maintenance::answers::Answer,
+        tokens::intents::insert_token_intent,
+    },
+    shared::{
+        again,
+        answers::insert_answer,
+        tokens::writes::{Attempted, check_permit, write_tokens},
+    },
+};
 
 /// As many as there are clients on a busy node; more would only make the first wait for the last.
 const GROUP_MAX: usize = 64;
@@ -180,7 +182,8 @@ impl Group {
         let parameters = obstacles.parameters(&tenant.0);
         let asked = obstacles.asked(&parameters);
         let (it, rows) =
-            Transaction::begin_asking(pool, Lane { log: Log::Audit, tenant }, tokens, asked).await?;
+            Transaction::begin_asking(pool, Lane { log: Log::Audit, tenant }, tokens, asked)
+                .await?;
         let hindered = hindered(&rows)?;
         for (at, member) in std::mem::take(&mut self.plain).into_iter().enumerate() {
             let place = if hindered.contains(&at) { &mut self.alone } else { &mut self.plain };

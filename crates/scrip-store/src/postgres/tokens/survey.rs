@@ -48,8 +48,7 @@ impl SurveyReader for Instant {
     ) -> Result<VecDeque<Entry>, StoreError> {
         let StreamName { facet, container } = name;
         let Place { created_at, number } = after;
-        let behind =
-            parameters![tenant, facet, container, created_at, number, AT_ONCE, survey.now];
+        let behind = parameters![tenant, facet, container, created_at, number, AT_ONCE, survey.now];
         self.query(LIST_NEWEST, &behind, entry).await.map(VecDeque::from)
     }
 

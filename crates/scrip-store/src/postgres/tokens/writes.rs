@@ -13,18 +13,19 @@ use scrip_core::{
 };
 
 use crate::{
+    facets::entry_columns,
     postgres::{
         PostgresStore, changed,
         engine::{
             statement::{PostgresClient, not_after, raw},
             transaction::Transaction,
         },
-        tokens::entries::{entry_columns, remove_entries, replace_entries},
+        tokens::entries::{remove_entries, replace_entries},
     },
     shared::tokens::{
         rows::{
-            NumberedToken, inserted_columns, inserted_token, numbered_token,
-            update_token, updated_token,
+            NumberedToken, inserted_columns, inserted_token, numbered_token, update_token,
+            updated_token,
         },
         writes::{TokenTransaction, delete_token, find_token},
     },

@@ -89,9 +89,10 @@ impl Stored {
             Kind::SessionEvents => table("session_events", SEQ),
             Kind::Guesses => table("guesses", TENANT_BUCKET_NUMBER),
             Kind::Answers => table("answers", TIME_TENANT_DIGEST),
-            Kind::AnswerData => {
-                Self { table: table("answer_data", ANSWER_AT).table.joined(ANSWER_DATA), constant: None }
-            }
+            Kind::AnswerData => Self {
+                table: table("answer_data", ANSWER_AT).table.joined(ANSWER_DATA),
+                constant: None,
+            },
             Kind::AuditRecords => audit("records", TENANT_LOG_N),
             Kind::AuditHeads => audit("heads", TENANT_LOG),
             Kind::AuditCheckpoints => audit("checkpoints", TENANT_LOG),

@@ -13,9 +13,7 @@ use scrip_core::{
 };
 use scrip_seal::Mac;
 
-use crate::sql::{
-    ColumnReader, Execute, Parameter, Statements, optional, parameters, required,
-};
+use crate::sql::{ColumnReader, Execute, Parameter, Statements, optional, parameters, required};
 
 /// An engine's statements about one chain. The first parameters of each are its key.
 pub(crate) struct ChainStatements {

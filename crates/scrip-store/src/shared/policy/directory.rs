@@ -13,9 +13,7 @@ use scrip_core::{
 };
 use scrip_seal::{Sealed, WrappedTenantKeys};
 
-use crate::sql::{
-    ColumnReader, MISSING_COLUMNS, Statements, optional, parameters, required,
-};
+use crate::sql::{ColumnReader, MISSING_COLUMNS, Statements, optional, parameters, required};
 
 /// In a transaction that sees one instant: rows from before and after a change would not be one
 /// policy.

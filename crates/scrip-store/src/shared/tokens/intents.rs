@@ -59,10 +59,7 @@ macro_rules! inserted_intent_columns {
 }
 pub(crate) use inserted_intent_columns;
 
-pub(crate) fn inserted_intent(
-    tenant: TenantId,
-    record: &TokenIntentRecord,
-) -> [Parameter<'_>; 9] {
+pub(crate) fn inserted_intent(tenant: TenantId, record: &TokenIntentRecord) -> [Parameter<'_>; 9] {
     parameters![
         tenant,
         record.id,

@@ -176,10 +176,8 @@ impl IndexedOutline {
     pub(crate) fn decode(row: &dyn ColumnReader, from: usize) -> Result<Self, StoreError> {
         let column = |offset: usize| from.saturating_add(offset);
         let decoded = || {
-            let outline = Outline {
-                id: required(row, column(0))?,
-                containers: required(row, column(1))?,
-            };
+            let outline =
+                Outline { id: required(row, column(0))?, containers: required(row, column(1))? };
             Ok(Self { outline, indexes: required(row, column(2))? })
         };
         decoded().map_err(|_: StoreError| NO_TOKEN)

@@ -144,7 +144,8 @@ async fn update_token<T: TokenTransaction>(
         return Ok(Err(Obstacle::IntentGone));
     }
     let current = find_token(transaction, T::FIND_TOKEN, tenant, &token.id, audit.at).await?;
-    let is_before = |it: &NumberedToken| it.token.record.revision.saturating_add(1) == token.revision;
+    let is_before =
+        |it: &NumberedToken| it.token.record.revision.saturating_add(1) == token.revision;
     let Some(before) = current.filter(is_before) else { return Ok(Err(Obstacle::Stale)) };
     if let Some(now) = unless_named
         && is_named_by_session(transaction, tenant, &token.id, *now).await?

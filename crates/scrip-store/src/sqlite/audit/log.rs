@@ -131,9 +131,9 @@ impl AuditStore for SqliteStore {
         records_max: usize,
     ) -> StoreFuture<'_, Vec<LogRecord>> {
         let (readers, of) = (self.log_readers(log), chain(tenant));
-        Box::pin(async move {
-            readers.read(|it| run_ready(list_records(it, &of, after, records_max)))
-        })
+        Box::pin(
+            async move { readers.read(|it| run_ready(list_records(it, &of, after, records_max))) },
+        )
     }
 
     fn find_checkpoint(

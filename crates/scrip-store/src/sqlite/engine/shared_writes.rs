@@ -13,11 +13,9 @@ use scrip_core::{
 use crate::{
     shared::{answers::shown_token, sessions::NO_LAST_EVENT},
     sql::{ColumnReader, Execute, Parameter, Statements, WriteTransaction, parameters, required},
-    sqlite::{
-        engine::{
-            statement::{execute, try_insert},
-            transaction::Transaction,
-        },
+    sqlite::engine::{
+        statement::{execute, try_insert},
+        transaction::Transaction,
     },
 };
 

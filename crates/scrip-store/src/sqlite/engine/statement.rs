@@ -1,6 +1,7 @@
 //! Statements on a connection of the embedded engine, as shared code runs them.
 
-use rusqlite::{CachedStatement, Connection, ErrorCode, Row, ffi::SQLITE_CONSTRAINT_UNIQUE, params_from_iter,
+use rusqlite::{
+    CachedStatement, Connection, ErrorCode, Row, ffi::SQLITE_CONSTRAINT_UNIQUE, params_from_iter,
     types::ValueRef,
 };
 use scrip_core::store::StoreError;

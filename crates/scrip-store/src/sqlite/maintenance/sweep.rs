@@ -106,8 +106,7 @@ fn list_ended(
     rows.and_then(Iterator::collect).map_err(fault)
 }
 
-const FIND_ENDED: &str =
-    concat!("-- find_ended\n", select_tokens!(), " WHERE tokens.seq = $1");
+const FIND_ENDED: &str = concat!("-- find_ended\n", select_tokens!(), " WHERE tokens.seq = $1");
 
 const DELETE_INTENT: &str = "
 -- delete_ended_token_intent
@@ -166,8 +165,7 @@ pub(crate) fn sweep(
     audit: &AuditRecord,
 ) -> Result<usize, StoreError> {
     let EndedStatements { list, list_but } = statements(ending);
-    let end =
-        |within: &mut Transaction<'_>, it: &Ended| run_ready(end(within, ending, it, audit));
+    let end = |within: &mut Transaction<'_>, it: &Ended| run_ready(end(within, ending, it, audit));
     let some = list_ended(transaction, list, &parameters![ended, ENDED_AT_ONCE])?;
     let Err(mut error) = some.iter().try_for_each(|it| end(transaction, it)) else {
         return Ok(some.len());

@@ -134,8 +134,7 @@ impl UsageStore for SqliteStore {
         };
         Box::pin(async move {
             let (types, created) = self.readers.read(find)?;
-            let active =
-                self.access.readers.read(|it| of_month(it, FIND_ACTIVE, tenant, month))?;
+            let active = self.access.readers.read(|it| of_month(it, FIND_ACTIVE, tenant, month))?;
             Ok(Usage { types, created, active })
         })
     }

@@ -90,8 +90,7 @@ impl PolicyStore for SqliteStore {
         decide: DecidePolicy,
     ) -> StoreFuture<'_, Result<(), Error>> {
         let tenant = mandate.tenant().id;
-        let change =
-            move |it: &mut Transaction<'_>| run_ready(change_policy(it, tenant, decide));
+        let change = move |it: &mut Transaction<'_>| run_ready(change_policy(it, tenant, decide));
         Box::pin(self.writer.write_if(change, Result::is_ok))
     }
 

@@ -20,10 +20,7 @@ use crate::{
     sql::{Execute, WriteTransaction, parameters, run_ready},
     sqlite::{
         SqliteStore,
-        engine::{
-            statement::insert,
-            transaction::Transaction,
-        },
+        engine::{statement::insert, transaction::Transaction},
     },
 };
 

@@ -16,9 +16,7 @@ use crate::{
         survey::survey_tokens,
     },
     sql::{ColumnReader, Statements, parameters, required, run_ready},
-    sqlite::{
-        SqliteStore, engine::statement::at_one_instant, tokens::writes::select_tokens,
-    },
+    sqlite::{SqliteStore, engine::statement::at_one_instant, tokens::writes::select_tokens},
 };
 
 /// Row values of three are one bound of the index, so this is one seek and a walk.

@@ -40,8 +40,7 @@ impl SurveyReader for Connection {
         after: Place,
     ) -> Result<VecDeque<Place>, StoreError> {
         let StreamName { facet, container } = name;
-        let behind =
-            parameters![tenant, facet, container, after.created_at, after.number, AT_ONCE];
+        let behind = parameters![tenant, facet, container, after.created_at, after.number, AT_ONCE];
         let place = |row: &dyn ColumnReader| {
             Ok(Place { created_at: required(row, 0)?, number: required(row, 1)? })
         };

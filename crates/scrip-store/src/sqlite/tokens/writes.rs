@@ -18,8 +18,8 @@ use crate::{
         answers::insert_answer,
         tokens::{
             rows::{
-                NumberedToken, inserted_columns, inserted_token, numbered_token,
-                update_token, updated_token,
+                NumberedToken, inserted_columns, inserted_token, numbered_token, update_token,
+                updated_token,
             },
             writes::{Attempted, TokenTransaction, delete_token, find_token, write_tokens},
         },
