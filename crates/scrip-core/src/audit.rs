@@ -4,10 +4,13 @@
 //! refused, in the access log, which is on disk before the answer leaves. Both are chains:
 //! [`chain`] links them, [`verify`] finds what somebody else did to them.
 
+pub mod authentic_time;
 pub mod chain;
 pub mod head_file;
 pub(crate) mod log_page;
 pub mod message;
+pub mod record_seen;
+pub mod seen;
 pub mod trail;
 pub mod vault_rows;
 pub mod verify;

@@ -2,3 +2,4 @@
 
 pub mod answer;
 pub mod request_digest;
+pub mod stored_answer;

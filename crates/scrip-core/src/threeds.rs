@@ -4,14 +4,17 @@
 //! written, and its effects done.
 
 mod card;
+pub mod card_reference;
 mod converted;
 mod directory_servers;
 mod event;
+pub mod event_record;
 mod failure;
 mod held;
 mod lookup;
 mod notify;
 mod number;
+pub mod rail;
 mod record;
 mod view;
 

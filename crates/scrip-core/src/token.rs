@@ -3,11 +3,13 @@
 pub mod attribute_path;
 pub mod body;
 pub mod container;
+pub mod container_span;
 pub mod cvc;
 pub mod disclosure;
 pub mod expression;
 pub mod intent;
 pub mod plain;
+pub mod record;
 pub mod reveal;
 pub mod token_type;
 pub mod usage;
@@ -22,9 +24,10 @@ use crate::{
     card::{CardDetails, bank::BankDetails},
     id::{ApplicationId, TenantId, TokenId},
     policy::{permission::Transform, tenant::DeduplicationBehavior},
-    store::Modified,
     time::Timestamp,
-    token::{container::Containers, cvc::Cvc, plain::Plain, token_type::TokenType},
+    token::{
+        container::Containers, cvc::Cvc, plain::Plain, record::Modified, token_type::TokenType,
+    },
 };
 
 /// A create request after parsing: every attribute is of its type.

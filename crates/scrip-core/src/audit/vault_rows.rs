@@ -7,12 +7,12 @@
 use scrip_seal::{AuditKey, Mac, Place};
 
 use crate::{
-    audit::{AuditRecord, chain::Log},
-    error::Error,
+    audit::AuditRecord,
     id::TenantId,
-    store::{KnownTime, Store},
-    time::Timestamp,
+    time::{KnownTime, Timestamp},
 };
+
+pub use crate::audit::authentic_time::{AuthenticTime, authentic_time}; // ALIAS
 
 /// The time as a server noted it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,29 +65,4 @@ impl AuditRecord {
         let (deleted_at, key) = (self.at, self.key());
         DeletedTenant { tenant, deleted_at, mac: DeletedTenant::mac_by(key, tenant, deleted_at) }
     }
-}
-
-/// What the vault knows about the time, as far as it is authentic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AuthenticTime {
-    pub known: Option<KnownTime>,
-    /// A time was noted that no server of this vault wrote.
-    pub is_altered: bool,
-}
-
-/// What a server noted last; else the time of the latest change, by the heads of the audit log that
-/// are ours.
-///
-/// # Errors
-/// The store did not answer.
-pub async fn authentic_time(store: &dyn Store, key: &AuditKey) -> Result<AuthenticTime, Error> {
-    let noted = store.known_time().await?;
-    let is_altered = noted.is_some_and(|it| !it.is_ours(key));
-    if let Some(noted) = noted.filter(|_| !is_altered) {
-        return Ok(AuthenticTime { known: Some(noted.time), is_altered });
-    }
-    let heads = store.list_heads(Log::Audit).await?;
-    let ours = heads.iter().filter(|it| it.is_ours(key, Log::Audit));
-    let latest = ours.map(|it| it.at).max();
-    Ok(AuthenticTime { known: latest.map(|at| KnownTime { now: at, earliest: at }), is_altered })
 }

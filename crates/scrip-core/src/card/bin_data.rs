@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 
+use crate::policy::tenant::TenantKind;
+
 pub use self::{
     brand::{Authentication, Brand, Funding},
     country::Country,
@@ -24,7 +26,6 @@ pub use self::{
     facts::{Additional, AdditionalBrand, BinDigits, Facts},
     table::{BinTable, Block, Row},
 };
-use crate::policy::tenant::TenantKind;
 
 /// BIN data as requests read it, while an import may replace it.
 #[derive(Debug, Default)]

@@ -5,21 +5,22 @@ use scrip_seal::{Fingerprint, Place, Sealed};
 
 use crate::{
     Vault,
-    audit::{Operation, trail::Seen},
+    audit::{Operation, seen::Seen},
     error::Error,
-    listing::{Facet, ListTokens, Position, Spans, cursor},
+    listing::{Facet, ListTokens, Position, cursor},
     operations::give_way,
     policy::{
         caller::{Caller, Permit},
         permission::Permission,
         tenant::Tenant,
     },
-    store::StoredToken,
     token::{
         TokenView,
         body::Body,
         container::Container,
+        container_span::Spans,
         expression::evaluation::metadata_index,
+        record::StoredToken,
         reveal::{Audience, show},
         token_type::TokenType,
     },

@@ -4,7 +4,7 @@
 
 use crate::{
     Vault,
-    audit::{Operation, trail::Seen},
+    audit::{Operation, seen::Seen},
     error::{Error, FieldError},
     id::TokenId,
     listing::{
@@ -14,11 +14,11 @@ use crate::{
     },
     operations::give_way,
     policy::{access::Subject, caller::Caller, permission::Permission},
-    store::StoredToken,
     time::Timestamp,
     token::{
         TokenView,
         expression::evaluation::metadata_index,
+        record::StoredToken,
         reveal::{Audience, reveal},
     },
 };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     Vault,
-    audit::{EntityType, Operation, trail::Seen},
+    audit::{EntityType, Operation, seen::Seen},
     error::{Error, FieldError},
     idempotency::{
         answer::{OTHER_REQUEST, Replay, open_answer},

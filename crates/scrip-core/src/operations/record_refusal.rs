@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::{
     Vault,
-    audit::{EntityType, Operation, trail::Seen},
+    audit::{EntityType, Operation, seen::Seen},
     error::Error,
     id::{TokenId, is_random_uuid},
     policy::caller::{Caller, Needs},

@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::FieldError,
     id::TokenId,
-    listing::Span,
     policy::permission::{ApplicationKind, Permission, Permissions, Transform},
-    store::TokenRecord,
-    token::container::{Container, Containers},
+    token::{
+        container::{Container, Containers},
+        container_span::Span,
+    },
 };
 
 /// Plain permissions, rules, or both.
@@ -56,12 +57,6 @@ pub struct Subject<'a> {
 impl<'a> From<&'a Containers> for Subject<'a> {
     fn from(containers: &'a Containers) -> Self {
         Self { containers, id: None }
-    }
-}
-
-impl<'a> From<&'a TokenRecord> for Subject<'a> {
-    fn from(token: &'a TokenRecord) -> Self {
-        Self { containers: &token.containers, id: Some(&token.id) }
     }
 }
 

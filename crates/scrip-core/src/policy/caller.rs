@@ -5,7 +5,6 @@ use std::{net::IpAddr, sync::Arc};
 use crate::{
     error::{Error, Refusal},
     id::{ApiKeyId, ApplicationId, TenantId, TokenId},
-    listing::{Span, Spans},
     policy::{
         PolicyRecords, Signed, Stamp,
         access::Subject,
@@ -18,6 +17,7 @@ use crate::{
     time::Timestamp,
     token::{
         container::{Container, Containers},
+        container_span::{Span, Spans},
         expression::work::{RunLong, WorkMeter},
     },
 };

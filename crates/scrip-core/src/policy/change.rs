@@ -15,8 +15,9 @@ use crate::{
         PolicyRecords, PolicyWrite,
         application::{ApiKeyRecord, ApiKeyText, Application},
         caller::Mandate,
+        change_record::PolicyEdit,
     },
-    store::{Beside, PolicyEdit},
+    store::Beside,
     time::Timestamp,
 };
 

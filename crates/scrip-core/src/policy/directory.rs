@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use scrip_seal::{AuditKey, KeySource, Pepper, Sealed, TenantKeys, WrappedTenantKeys};
+use scrip_seal::{AuditKey, KeySource, Pepper, TenantKeys, WrappedTenantKeys};
 
 use crate::{
     error::Error,
@@ -14,23 +14,7 @@ use crate::{
     store::Store,
 };
 
-/// What the store keeps of it.
-#[derive(Debug, Clone, Default)]
-pub struct DirectoryRecords {
-    pub version: i64,
-    /// Nothing in a vault that was never founded.
-    pub system_keys: Option<SystemKeys>,
-    pub tenants: Vec<PolicyRecords>,
-    /// Rows that nothing we wrote looks like.
-    pub unreadable: Vec<Alteration>,
-}
-
-/// The vault's own keys, wrapped. Made with it, both at once.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SystemKeys {
-    pub pepper: Sealed,
-    pub audit_key: Sealed,
-}
+pub use crate::policy::directory_records::{DirectoryRecords, SystemKeys}; // ALIAS
 
 #[derive(Debug)]
 pub struct Directory {

@@ -9,6 +9,7 @@
 //! [`numbers`] decides what counts, [`window`] how many are in a window of time, [`ledger`] keeps
 //! the counts of this node and writes them behind, [`search`] counts terms of searches.
 
+pub mod bucket;
 pub mod ledger;
 pub(crate) mod numbers;
 pub mod search;
@@ -16,13 +17,10 @@ mod window;
 
 use std::time::Duration;
 
-use scrip_seal::IndexDigest;
-
 use crate::{
     Vault,
-    audit::{Operation, trail::Seen},
+    audit::{Operation, seen::Seen},
     error::Error,
-    id::TenantId,
     policy::{
         caller::Caller,
         guessing_budget::{
@@ -31,13 +29,15 @@ use crate::{
                 CountedNumber, EvaluatedTexts, NUMBERS_MAX, compared_numbers, evaluated_numbers,
             },
         },
-        permission::ApplicationKind,
         tenant::quota::{Limit, Quotas},
     },
-    store::StoreFuture,
-    time::Timestamp,
     token::{plain::Plain, token_type::TokenType},
 };
+
+pub use crate::store::guesses::GuessStore; // ALIAS
+
+pub use self::bucket::{Bucket, GuessRecord};
+pub(crate) use self::bucket::{BucketKind, CallerClass};
 
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What the quotas call a quarter.
@@ -75,85 +75,6 @@ impl Budget {
             Self::SearchText => "search_misses_text",
         }
     }
-}
-
-/// Browsers have counters of their own, so that they cannot spend the budget of the backend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CallerClass {
-    /// Public applications and access sessions.
-    Public,
-    Private,
-}
-
-impl CallerClass {
-    pub(crate) fn of(caller: &Caller) -> Self {
-        match caller.principal().kind() {
-            _ if caller.session().is_some() => Self::Public,
-            ApplicationKind::Public => Self::Public,
-            ApplicationKind::Private | ApplicationKind::Management => Self::Private,
-        }
-    }
-}
-
-/// A counter: who shares it and what it counts, and a keyed digest of the rest of its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Bucket(pub [u8; 17]);
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum BucketKind {
-    Group,
-    Application,
-    SearchDigits,
-    SearchText,
-}
-
-impl Bucket {
-    pub(crate) fn new(class: CallerClass, kind: BucketKind, name: IndexDigest) -> Self {
-        let class = match class {
-            CallerClass::Public => 0,
-            CallerClass::Private => 4,
-        };
-        let kind = match kind {
-            BucketKind::Group => 0,
-            BucketKind::Application => 1,
-            BucketKind::SearchDigits => 2,
-            BucketKind::SearchText => 3,
-        };
-        let mut bytes = [0; 17];
-        let parts = std::iter::once(class | kind).chain(name.0);
-        for (to, from) in bytes.iter_mut().zip(parts) {
-            *to = from;
-        }
-        Self(bytes)
-    }
-}
-
-/// What a store keeps of one counted number or search term: digests only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GuessRecord {
-    pub bucket: Bucket,
-    pub number: [u8; 16],
-    /// When it was last counted.
-    pub at: Timestamp,
-    /// When no window holds it any more, and it may be removed.
-    pub expires_at: Timestamp,
-}
-
-/// What the budgets need stored. A supertrait of [`crate::store::Store`].
-pub trait GuessStore {
-    /// Every unexpired record of these buckets. Never waits for a writer.
-    fn find_guesses<'a>(
-        &'a self,
-        tenant: TenantId,
-        buckets: &'a [Bucket],
-        now: Timestamp,
-    ) -> StoreFuture<'a, Vec<GuessRecord>>;
-
-    /// Stores the records; one that is stored already keeps the later time.
-    fn insert_guesses(&self, tenant: TenantId, records: Vec<GuessRecord>) -> StoreFuture<'_, ()>;
-
-    /// Removes some of the records that had expired by then; how many.
-    fn sweep_guesses(&self, expired: Timestamp) -> StoreFuture<'_, usize>;
 }
 
 /// The limits that apply to one caller.

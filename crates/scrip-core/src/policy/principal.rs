@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use crate::{
     id::{ApiKeyId, ApplicationId, TokenId},
-    listing::Spans,
     policy::{
         access::{AccessPolicy, AccessRule, Reach},
         access_session::AccessSessionId,
         permission::{ApplicationKind, Permission, Permissions, Transform},
         tenant::Tenant,
     },
-    token::container::Container,
+    token::{container::Container, container_span::Spans},
 };
 
 /// An application with its rights, loaded once and shared by its requests; or a session of one.

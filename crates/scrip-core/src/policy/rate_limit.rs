@@ -9,7 +9,6 @@ mod table;
 
 use std::{net::IpAddr, num::NonZeroU32, time::Duration};
 
-pub use self::table::{Figures, Row, TABLE};
 use crate::{
     audit::Operation,
     policy::{
@@ -17,6 +16,8 @@ use crate::{
         tenant::{TenantKind, quota::RateLimit},
     },
 };
+
+pub use self::table::{Figures, Row, TABLE};
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]

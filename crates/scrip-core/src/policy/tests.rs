@@ -4,11 +4,14 @@ use scrip_seal::{RootKey, Sealed, WrappedTenantKeys};
 use uuid::Uuid;
 
 use super::*;
-use crate::policy::{
-    access::AccessPolicy,
-    application::Name,
-    permission::{ApplicationKind, Permission, Permissions},
-    tenant::{Settings, TenantKind, quota::Quotas},
+use crate::{
+    policy::{
+        access::AccessPolicy,
+        application::Name,
+        permission::{ApplicationKind, Permission, Permissions},
+        tenant::{Settings, TenantKind, quota::Quotas},
+    },
+    time::Timestamp,
 };
 
 fn stamp(unix_ms: i64) -> Stamp {

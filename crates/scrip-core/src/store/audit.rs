@@ -3,7 +3,7 @@
 use crate::{
     audit::{
         chain::{Chain, Checkpoint, Head, Log, LogRecord, PruneChain},
-        trail::Access,
+        seen::Access,
         walk::{WalkRecords, Walked},
     },
     id::TenantId,

@@ -7,8 +7,9 @@ use crate::{
     policy::{
         PolicyRecords,
         caller::{Mandate, TenantDeletion},
+        change_record::DecidePolicy,
     },
-    store::{Changed, DecidePolicy, StoreFuture},
+    store::{Changed, StoreFuture},
     time::Timestamp,
 };
 

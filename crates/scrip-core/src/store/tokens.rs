@@ -3,8 +3,12 @@
 use crate::{
     id::TokenId,
     policy::caller::{Inquiry, Permit},
-    store::{Batched, Changed, DeleteToken, StoreFuture, StoredToken, TokenBatch},
+    store::{Changed, StoreFuture},
     time::Timestamp,
+    token::{
+        record::StoredToken,
+        write::{Batched, DeleteToken, TokenBatch},
+    },
 };
 
 /// Tokens: written together, found by id, deleted.

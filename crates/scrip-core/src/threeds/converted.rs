@@ -7,8 +7,11 @@ use scrip_seal::{Mac, Place, TenantKeys};
 use crate::{
     id::{NumberVersion, TenantId, TokenId, TokenIntentId},
     policy::{Policy, Signed},
-    store::{InsertToken, Outcome, TokenWrite, UpdateToken},
-    token::{body::number_version, container::Containers},
+    token::{
+        body::number_version,
+        container::Containers,
+        write::{InsertToken, Outcome, TokenWrite, UpdateToken},
+    },
 };
 
 /// The card of a session, as its row names it.

@@ -1,8 +1,6 @@
 //! What is to be told of a session, kept until somebody delivers it.
 
-use std::time::Duration;
-
-use scrip_seal::{Place, Purpose, Sealed, Secret};
+use scrip_seal::{Purpose, Secret};
 use scrip_threeds::{
     code::Status,
     session::Effect,
@@ -13,26 +11,16 @@ use uuid::Uuid;
 use crate::{
     Vault,
     error::Error,
-    id::{TenantId, random_uuid},
+    id::random_uuid,
     policy::{
         caller::{Caller, Origin},
         tenant::Tenant,
     },
-    threeds::{CardReference, SessionBody, SessionRecord},
+    threeds::{CardReference, SessionBody, SessionRecord, event_record::place},
     time::Timestamp,
 };
 
-/// Nobody is told of what is older.
-pub const EVENT_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-
-/// An event's row, in the order of which it is delivered. Its body is the event as it goes out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventRecord {
-    pub tenant: TenantId,
-    pub id: Uuid,
-    pub at: Timestamp,
-    pub body: Sealed,
-}
+pub use crate::threeds::event_record::{EVENT_RETENTION, EventRecord}; // ALIAS
 
 /// Who brought it about: a caller, or somebody without a key.
 #[derive(Debug, Clone, Copy)]
@@ -112,21 +100,4 @@ fn seal(
     serde_json::to_writer(&mut bytes, event).map_err(|_| Error::Internal("event".into()))?;
     let body = tenant.keys.seal(Purpose::Data, &place(tenant.id, id, at), &Secret::new(bytes));
     Ok(EventRecord { tenant: tenant.id, id, at, body })
-}
-
-impl EventRecord {
-    /// What is to be delivered.
-    ///
-    /// # Errors
-    /// It was altered, or belongs elsewhere.
-    pub fn open(&self, tenant: &Tenant) -> Result<SessionEvent, Error> {
-        let place = place(self.tenant, self.id, self.at);
-        let secret = tenant.keys.open(Purpose::Data, &place, &self.body)?;
-        let not_ours = |_| Error::Internal("an event is not one of ours".into());
-        serde_json::from_slice(secret.expose()).map_err(not_ours)
-    }
-}
-
-fn place(tenant: TenantId, id: Uuid, at: Timestamp) -> Place {
-    Place::new("session.event").bytes(tenant.0.as_bytes()).bytes(id.as_bytes()).number(at.unix_ms)
 }

@@ -1,5 +1,7 @@
 //! A session in hand: read, moved on by the machine, and written back if nobody else did meanwhile.
 
+use std::sync::Arc;
+
 use scrip_seal::Sealed;
 use scrip_threeds::session::{Effect, Event, Moment, Phase, Refusal, Session};
 
@@ -24,7 +26,6 @@ use crate::{
     time::Timestamp,
     token::container::Containers,
 };
-use std::sync::Arc;
 
 /// Whoever was overtaken so often stands in a crowd.
 pub(crate) const TRIES_MAX: u32 = 16;

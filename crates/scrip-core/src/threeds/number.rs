@@ -4,8 +4,7 @@ use crate::{
     Vault,
     error::Error,
     policy::{caller::Caller, permission::Permission},
-    store::TokenRecord,
-    token::{TokenPatch, plain::Plain, token_type::TokenType},
+    token::{TokenPatch, plain::Plain, record::TokenRecord, token_type::TokenType},
 };
 
 /// A public application or an access session may be in the hands of the payer, who could have one

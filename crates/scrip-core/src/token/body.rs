@@ -10,8 +10,7 @@ use crate::{
     error::{Error, FieldError},
     id::{ApplicationId, NumberVersion, TenantId},
     policy::tenant::Tenant,
-    store::TokenRecord,
-    token::{disclosure::Withheld, plain::Plain, token_type::TokenType},
+    token::{plain::Plain, record::TokenRecord, token_type::TokenType},
 };
 
 /// More than a request can bring at once; patches must not add up to more either.
@@ -164,4 +163,21 @@ fn place(tenant: TenantId, record: &TokenRecord) -> Place {
 
 fn count(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// What is not computed for a token.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Withheld {
+    #[serde(default)]
+    pub fingerprint: bool,
+    /// The sources of search indexes.
+    #[serde(default)]
+    pub indexes: Vec<String>,
+}
+
+impl Withheld {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.fingerprint && self.indexes.is_empty()
+    }
 }

@@ -8,9 +8,8 @@ use crate::{
     error::Error,
     id::{TenantId, TokenId},
     policy::{caller::Caller, permission::Transform},
-    store::StoredToken,
     time::Timestamp,
-    token::{plain::Plain, token_type::TokenType},
+    token::{plain::Plain, record::StoredToken, token_type::TokenType},
 };
 
 /// A code between parse and seal, or between open and answer. Cannot be printed.

@@ -3,4 +3,5 @@
 pub mod compiled;
 pub mod enrichment;
 pub(crate) mod evaluation;
+pub mod marks;
 pub mod work;

@@ -13,7 +13,6 @@ use crate::{
         caller::{Caller, Permit},
         permission::{Permission, Transform},
     },
-    store::StoredToken,
     time::Timestamp,
     token::{
         Shown, TokenDetail, TokenView,
@@ -24,6 +23,7 @@ use crate::{
             work::{Attempt, WorkMeter},
         },
         plain::Plain,
+        record::StoredToken,
         token_type::TokenType,
     },
 };

@@ -7,12 +7,12 @@
 
 use std::sync::LazyLock;
 
-use super::{BinTable, Block, Brand, Country, Facts, Row};
-
 use Brand::{
     AmericanExpress, Dankort, DinersClub, Discover, Ebt, Elo, Hipercard, Jcb, Mastercard, Mir,
     Unionpay, Visa,
 };
+
+use super::{BinTable, Block, Brand, Country, Facts, Row};
 
 /// First and last prefix, or one twice; whose; and which networks take the same card.
 type Range = (&'static str, &'static str, Brand, &'static [Brand]);

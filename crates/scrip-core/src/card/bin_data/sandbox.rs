@@ -1,9 +1,9 @@
 //! The sandbox cards. They are made up, and only test tenants know them.
 
+use Brand::{AmericanExpress, DinersClub, Discover, Jcb, Mastercard, Visa};
+
 use super::{Brand, Country, Facts, Funding};
 use crate::card::looks_like;
-
-use Brand::{AmericanExpress, DinersClub, Discover, Jcb, Mastercard, Visa};
 
 /// By how the card looks to a masked reader, like everything here.
 pub(super) fn find(number: &str) -> Option<Facts> {

@@ -8,7 +8,7 @@ use crate::{
         Operation,
         chain::{Log, LogRecord},
         log_page::{FROM_THE_TOP, Wanted, fill},
-        trail::Seen,
+        seen::Seen,
         walk::RecordFilter,
     },
     error::Error,

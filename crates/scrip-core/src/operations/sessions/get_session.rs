@@ -2,7 +2,7 @@
 
 use crate::{
     Vault,
-    audit::{Operation, trail::Seen},
+    audit::{Operation, seen::Seen},
     error::Error,
     id::SessionId,
     policy::{caller::Caller, permission::Permission},

@@ -6,13 +6,13 @@ use scrip_seal::{AuditKey, KeySource, Pepper, TenantKeys};
 
 use crate::{
     Vault,
-    audit::{Operation, chain::Log, trail::Seen},
+    audit::{Operation, chain::Log, seen::Seen},
     error::Error,
     id::{TenantId, random_uuid},
     policy::{
         PolicyRecords, Stamp,
         application::Name,
-        directory::SystemKeys,
+        directory_records::SystemKeys,
         tenant::{Settings, TenantKind, TenantRecord, quota::Quotas},
     },
 };

@@ -6,8 +6,11 @@ use crate::{
     error::Error,
     id::TokenId,
     policy::{caller::Caller, permission::Permission},
-    store::{Changed, DeleteToken},
-    token::write::batch::{ATTEMPTS_MAX, too_contended},
+    store::Changed,
+    token::write::{
+        DeleteToken,
+        batch::{ATTEMPTS_MAX, too_contended},
+    },
 };
 
 /// # Errors

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     Vault,
-    audit::{self, Operation, trail::Seen},
+    audit::{self, Operation, seen::Seen},
     error::{Error, FieldError},
     id::{TenantId, TokenId, TokenIntentId},
     operations::{check_count, give_way},
@@ -15,7 +15,6 @@ use crate::{
         caller::Caller,
         permission::{Permission, Transform},
     },
-    store::StoredToken,
     time::Timestamp,
     token::{
         TokenView,
@@ -25,6 +24,7 @@ use crate::{
         expression::{compiled::Draw, enrichment, work::Attempt},
         intent::{self, IntentBody, StoredTokenIntent, TokenIntentView, cvc_place, with_cvc},
         plain::Plain,
+        record::StoredToken,
         reveal::{Audience, mask_to_show, reveal},
     },
 };

@@ -2,7 +2,7 @@
 
 use crate::{
     Vault,
-    audit::{Operation, trail::Seen},
+    audit::{Operation, seen::Seen},
     error::Error,
     id::TokenId,
     policy::{caller::Caller, permission::Permission},

@@ -13,14 +13,15 @@ use crate::{
         permission::Permission,
         tenant::DeduplicationBehavior::ReadExisting,
     },
-    store::{Batched, Deduplicate, Obstacle, Outcome, Render, StoredToken, TokenBatch},
     threeds::{named_by_session, refuse_number_change},
     time::Timestamp,
     token::{
         TokenPatch, Written,
         cvc::{gives_cvc, prepare_cvc},
+        record::StoredToken,
         reveal::{Audience, reveal_found},
         write::{
+            Batched, Deduplicate, Obstacle, Outcome, Render, TokenBatch,
             batch::{ATTEMPTS_MAX, too_contended},
             draft::deduplicate,
             patch::{Change, PatchCause, Patching},

@@ -1,5 +1,7 @@
 //! Decisions as tables, and against a reference that is slower and plainer.
 
+use Permission::{TokenCreate, TokenRead, TokenUse};
+use Transform::{Mask, Redact, Reveal};
 use proptest::prelude::*;
 use scrip_seal::{AuditKey, RootKey, TenantKeys};
 use uuid::Uuid;
@@ -66,9 +68,6 @@ fn asks(principal: Arc<Principal>) -> Caller {
 fn caller(permissions: &[Permission], rules: Vec<AccessRule>) -> Caller {
     asks(principal(permissions, rules))
 }
-
-use Permission::{TokenCreate, TokenRead, TokenUse};
-use Transform::{Mask, Redact, Reveal};
 
 #[track_caller]
 fn check(

@@ -19,11 +19,11 @@ use crate::{
         caller::Caller,
         guessing_budget::{
             Bucket, BucketKind, Budget, CallerClass, DAY, Fingerprinting, GuessLimits, GuessRecord,
-            GuessStore, QUARTER, numbers::CountedNumber, window::LastCounted,
+            QUARTER, numbers::CountedNumber, window::LastCounted,
         },
         tenant::quota::Limit,
     },
-    store::StoreError,
+    store::{StoreError, guesses::GuessStore},
     time::Timestamp,
 };
 

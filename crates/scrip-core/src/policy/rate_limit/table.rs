@@ -2,13 +2,13 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use super::{Action, Counter, Limit, Rate, Scope};
-use crate::{audit::Operation, policy::permission::ApplicationKind};
-
 use Action::{Block, Throttle};
 use Counter::{
     Address, ApiKey, ApiKeyAndAddress, ApiKeyOrAddress, HostnameAndAddress, ProxyKeyAndAddress,
 };
+
+use super::{Action, Counter, Limit, Rate, Scope};
+use crate::{audit::Operation, policy::permission::ApplicationKind};
 
 macro_rules! rows {
     ($($name:ident $text:literal;)*) => {

@@ -9,10 +9,7 @@
 
 use scrip_seal::Checksum;
 
-use crate::{
-    store::{Deduplicate, TokenRecord},
-    token::token_type::TokenType,
-};
+use crate::token::{record::TokenRecord, token_type::TokenType, write::Deduplicate};
 
 /// A digest of type, fingerprint, container set and what must be the same of the expressions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,7 +3,6 @@
 //! the guess is right. So what such a patch leaves half-known is not computed any more, until the
 //! data is replaced whole or changed with a reveal right.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::token::{
@@ -13,22 +12,7 @@ use crate::token::{
     token_type::TokenType,
 };
 
-/// What is not computed for a token.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Withheld {
-    #[serde(default)]
-    pub fingerprint: bool,
-    /// The sources of search indexes.
-    #[serde(default)]
-    pub indexes: Vec<String>,
-}
-
-impl Withheld {
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        !self.fingerprint && self.indexes.is_empty()
-    }
-}
+pub use crate::token::body::Withheld; // ALIAS
 
 /// How many of the hidden inputs of an expression a patch names, whatever values it gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,14 +14,14 @@ use crate::{
         permission::Permission,
         tenant::DeduplicationBehavior::{ReadExisting, UpdateExisting},
     },
-    store::{Batched, Deduplicate, Obstacle, Outcome, Render, StoredToken, TokenBatch, TokenWrite},
     threeds::named_by_session,
     time::Timestamp,
     token::{
         Written,
+        record::StoredToken,
         reveal::{Audience, reveal_found},
         write::{
-            conversion,
+            Batched, Deduplicate, Obstacle, Outcome, Render, TokenBatch, TokenWrite, conversion,
             draft::Draft,
             patch::{Change, PatchCause, Patching},
         },

@@ -13,7 +13,6 @@ use crate::{
         permission::{Permission, Transform},
         tenant::DeduplicationBehavior::{ReadExisting, UpdateExisting},
     },
-    store::{Deduplicate, InsertToken, StoredToken, TokenRecord, TokenWrite},
     time::Timestamp,
     token::{
         NewToken, TokenPatch, TokenView,
@@ -28,9 +27,13 @@ use crate::{
             work::WorkMeter,
         },
         plain::Plain,
+        record::{StoredToken, TokenRecord},
         reveal::{Audience, show},
         token_type::TokenType,
-        write::conversion::{Source, SourceIntent},
+        write::{
+            Deduplicate, InsertToken, TokenWrite,
+            conversion::{Source, SourceIntent},
+        },
     },
 };
 

@@ -12,7 +12,6 @@ use crate::{
         permission::{Permission, Transform},
         tenant::{DeduplicationBehavior, TenantKind},
     },
-    store::{CvcChange, Deduplicate, Modified, StoredToken, TokenRecord, TokenWrite, UpdateToken},
     threeds::names_number,
     time::Timestamp,
     token::{
@@ -28,9 +27,10 @@ use crate::{
         },
         expression::evaluation::{Evaluated, Evaluation, Failures, names_secret},
         plain::Plain,
+        record::{Modified, StoredToken, TokenRecord},
         reveal::{Audience, outline, reveal_found, show},
         token_type::TokenType,
-        write::draft::check_expiry,
+        write::{CvcChange, Deduplicate, TokenWrite, UpdateToken, draft::check_expiry},
     },
 };
 

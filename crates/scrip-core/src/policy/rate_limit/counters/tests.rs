@@ -1,8 +1,9 @@
 //! Boundaries, bounds, and what happens when there is no more room.
 
+use std::num::NonZeroU32;
+
 use super::*;
 use crate::policy::rate_limit::{Action, Mark, Network};
-use std::num::NonZeroU32;
 
 fn rate(requests: u32, window_ms: u64, block_ms: u64) -> Rate {
     let block = Duration::from_millis(block_ms);

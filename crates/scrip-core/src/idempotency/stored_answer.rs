@@ -1,4 +1,4 @@
-//! Answers that are remembered, as an engine gives them back.
+//! Stored responses and claims, as an engine gives them back.
 
 use std::{any::Any, fmt};
 

@@ -1,0 +1,56 @@
+//! Tokens as the store keeps them.
+
+use scrip_seal::{Fingerprint, IndexDigest, Sealed};
+
+use crate::{
+    id::{ApplicationId, TokenId},
+    policy::access::Subject,
+    time::Timestamp,
+    token::{
+        container::Containers, cvc::CvcRecord, disclosure::ExpressionMarks, token_type::TokenType,
+    },
+};
+
+/// A token's row. What is not sealed is bound to what is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenRecord {
+    pub id: TokenId,
+    pub token_type: TokenType,
+    pub fingerprint: Option<Fingerprint>,
+    pub expressions: ExpressionMarks,
+    pub containers: Containers,
+    pub created_by: ApplicationId,
+    pub created_at: Timestamp,
+    pub modified: Option<Modified>,
+    pub expires_at: Option<Timestamp>,
+    /// Counts the updates.
+    pub revision: i64,
+    /// By which a search finds it: the digests of its search indexes and of its metadata.
+    pub indexes: Vec<IndexDigest>,
+    pub body: Sealed,
+}
+
+impl TokenRecord {
+    #[must_use]
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        self.expires_at.is_none_or(|it| now < it)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Modified {
+    pub by: ApplicationId,
+    pub at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredToken {
+    pub record: TokenRecord,
+    pub cvc: Option<CvcRecord>,
+}
+
+impl<'a> From<&'a TokenRecord> for Subject<'a> {
+    fn from(token: &'a TokenRecord) -> Self {
+        Self { containers: &token.containers, id: Some(&token.id) }
+    }
+}
