@@ -8,7 +8,6 @@
 use std::collections::VecDeque;
 
 use crate::{
-    Vault,
     audit::{
         chain::{Log, LogRecord},
         walk::{RecordFilter, WalkRecords, Walked},
@@ -17,6 +16,7 @@ use crate::{
     operations::give_way,
     policy::{caller::Caller, permission::Permission},
     time::Timestamp,
+    vault::Vault,
 };
 
 /// Records that are looked at for one page.

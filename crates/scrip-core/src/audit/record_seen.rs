@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::{
-    Vault,
     audit::{
         AuditRecord, Operation,
         seen::{Access, Seen},
@@ -12,6 +11,7 @@ use crate::{
     error::Error,
     id::TenantId,
     policy::caller::{Caller, Mandate},
+    vault::Vault,
 };
 
 impl Vault {

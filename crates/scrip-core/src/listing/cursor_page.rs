@@ -4,7 +4,6 @@
 use scrip_seal::{Fingerprint, Place, Sealed};
 
 use crate::{
-    Vault,
     audit::{Operation, seen::Seen},
     error::Error,
     listing::{Facet, ListTokens, Position, cursor},
@@ -24,6 +23,7 @@ use crate::{
         reveal::{Audience, show},
         token_type::TokenType,
     },
+    vault::Vault,
 };
 
 /// Which tokens are asked for, and which page of them.
@@ -190,7 +190,7 @@ impl Filling<'_> {
                 if self.page.len() >= self.size {
                     return Ok(self.last.take());
                 }
-                stored.settle_cvc(self.vault, permit.transform(), now).await?;
+                stored.settle_cvc(&self.vault.epochs, permit.transform(), now).await?;
                 let audience = Audience::Caller { vault: self.vault, now };
                 let view = show(&permit, &stored, body, audience)?;
                 self.page.push(view);

@@ -3,7 +3,6 @@
 //! To count and to skip is to go through all that comes before, so both end at a bound.
 
 use crate::{
-    Vault,
     audit::{Operation, seen::Seen},
     error::{Error, FieldError},
     id::TokenId,
@@ -21,6 +20,7 @@ use crate::{
         record::StoredToken,
         reveal::{Audience, reveal},
     },
+    vault::Vault,
 };
 
 /// All that is given must hold.
@@ -80,7 +80,7 @@ pub(crate) async fn find_page(
             // To open a large row takes milliseconds: other requests go on after each.
             give_way().await;
             let permit = caller.permit(permission, &stored.record)?;
-            stored.settle_cvc(vault, permit.transform(), now).await?;
+            stored.settle_cvc(&vault.epochs, permit.transform(), now).await?;
             let view = reveal(&permit, &stored, Audience::Caller { vault, now })?;
             room.take(&stored);
             // Whoever asks by id is shown single tokens, and not a list.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::{
-    Vault,
     audit::{EntityType, Operation, seen::Seen},
     error::{Error, FieldError},
     idempotency::{
@@ -13,6 +12,7 @@ use crate::{
     policy::{caller::Caller, guessing_budget::Fingerprinting},
     store::{AskedAnswer, Claim, Claimed, IN_FLIGHT, StoredAnswer},
     threeds::check_outcome,
+    vault::Vault,
 };
 
 /// How long an answer is remembered.

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use scrip_seal::Pepper;
 
 use crate::{
-    Vault,
     audit::{AuditRecord, Operation},
     error::Error,
     id::{ApiKeyId, ApplicationId, random_uuid},
@@ -19,6 +18,7 @@ use crate::{
     },
     store::Beside,
     time::Timestamp,
+    vault::Vault,
 };
 
 /// What an operation makes of the policy that it finds.

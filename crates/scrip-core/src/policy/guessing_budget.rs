@@ -18,7 +18,6 @@ mod window;
 use std::time::Duration;
 
 use crate::{
-    Vault,
     audit::{Operation, seen::Seen},
     error::Error,
     policy::{
@@ -32,6 +31,7 @@ use crate::{
         tenant::quota::{Limit, Quotas},
     },
     token::{plain::Plain, token_type::TokenType},
+    vault::Vault,
 };
 
 pub use crate::store::guesses::GuessStore; // ALIAS

@@ -4,7 +4,6 @@ use scrip_threeds::format::CardNumber;
 use serde_json::Value;
 
 use crate::{
-    Vault,
     error::Error,
     id::NumberVersion,
     policy::{
@@ -19,6 +18,7 @@ use crate::{
         record::StoredToken,
         token_type::TokenType,
     },
+    vault::Vault,
 };
 
 pub use crate::threeds::card_reference::CardReference; // ALIAS

@@ -9,7 +9,6 @@ use scrip_threeds::{
 use uuid::Uuid;
 
 use crate::{
-    Vault,
     error::Error,
     id::random_uuid,
     policy::{
@@ -18,6 +17,7 @@ use crate::{
     },
     threeds::{CardReference, SessionBody, SessionRecord, event_record::place},
     time::Timestamp,
+    vault::Vault,
 };
 
 pub use crate::threeds::event_record::{EVENT_RETENTION, EventRecord}; // ALIAS

@@ -6,7 +6,6 @@ use scrip_seal::Sealed;
 use scrip_threeds::session::{Effect, Event, Moment, Phase, Refusal, Session};
 
 use crate::{
-    Vault,
     audit::AuditRecord,
     error::{self, Error, FieldError},
     id::{NumberVersion, SessionId},
@@ -25,6 +24,7 @@ use crate::{
     },
     time::Timestamp,
     token::container::Containers,
+    vault::Vault,
 };
 
 /// Whoever was overtaken so often stands in a crowd.

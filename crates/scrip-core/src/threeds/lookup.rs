@@ -7,10 +7,10 @@ use scrip_threeds::{
 };
 
 use crate::{
-    Vault,
     error::Error,
     policy::tenant::TenantKind,
     threeds::{FailureReason, ServiceFailure},
+    vault::Vault,
 };
 
 pub use crate::threeds::rail::Rail; // ALIAS

@@ -1,10 +1,10 @@
 //! The number of a card that a session names.
 
 use crate::{
-    Vault,
     error::Error,
     policy::{caller::Caller, permission::Permission},
     token::{TokenPatch, plain::Plain, record::TokenRecord, token_type::TokenType},
+    vault::Vault,
 };
 
 /// A public application or an access session may be in the hands of the payer, who could have one

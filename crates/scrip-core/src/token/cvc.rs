@@ -4,12 +4,11 @@ use scrip_seal::{EpochKeys, EpochKeysAway, OpenEpoch, Place, Presence, Sealed, S
 use serde_json::Value;
 
 use crate::{
-    Vault,
     error::Error,
     id::{TenantId, TokenId},
-    policy::{caller::Caller, permission::Transform},
+    policy::caller::Caller,
     time::Timestamp,
-    token::{plain::Plain, record::StoredToken, token_type::TokenType},
+    token::{plain::Plain, token_type::TokenType},
 };
 
 /// A code between parse and seal, or between open and answer. Cannot be printed.
@@ -92,34 +91,12 @@ impl CvcRecord {
     ///
     /// # Errors
     /// They do not answer.
-    pub(crate) async fn is_gone(&self, vault: &Vault, now: Timestamp) -> Result<bool, Error> {
+    pub(crate) async fn is_gone(&self, epochs: &EpochKeys, now: Timestamp) -> Result<bool, Error> {
         if self.expires_at <= now {
             return Ok(true);
         }
-        let presence = vault.epochs.find(&self.sealed, self.expires_at.unix_ms).await?;
+        let presence = epochs.find(&self.sealed, self.expires_at.unix_ms).await?;
         Ok(presence == Presence::Gone)
-    }
-}
-
-impl StoredToken {
-    /// Before it is shown by such a right: a code whose key is gone is none, and the key of one that
-    /// is shown is at hand.
-    ///
-    /// # Errors
-    /// Other nodes have the key, and do not answer.
-    pub(crate) async fn settle_cvc(
-        &mut self,
-        vault: &Vault,
-        transform: Transform,
-        now: Timestamp,
-    ) -> Result<(), Error> {
-        let Some(cvc) = self.cvc.as_ref().filter(|_| transform == Transform::Reveal) else {
-            return Ok(());
-        };
-        if cvc.is_gone(vault, now).await? {
-            self.cvc = None;
-        }
-        Ok(())
     }
 }
 
@@ -156,11 +133,11 @@ pub(crate) fn cvc_end(caller: &Caller, now: Timestamp) -> Timestamp {
 /// # Errors
 /// It is, and cannot be asked for. Then nothing is done.
 pub(crate) async fn prepare_cvc(
-    vault: &Vault,
+    epochs: &EpochKeys,
     caller: &Caller,
     now: Timestamp,
 ) -> Result<(), Error> {
-    Ok(vault.epochs.prepare(cvc_end(caller, now).unix_ms).await?)
+    Ok(epochs.prepare(cvc_end(caller, now).unix_ms).await?)
 }
 
 /// Seals a code that was just given: its time runs from now.
@@ -168,11 +145,11 @@ pub(crate) async fn prepare_cvc(
 /// # Errors
 /// [`prepare_cvc`] was not called for this time.
 pub(crate) fn seal_cvc(
-    vault: &Vault,
+    epochs: &EpochKeys,
     caller: &Caller,
     cvc: &Cvc,
     token: &TokenId,
     now: Timestamp,
 ) -> Result<CvcRecord, Error> {
-    cvc.seal(&vault.epochs, caller.tenant().id, token, cvc_end(caller, now))
+    cvc.seal(epochs, caller.tenant().id, token, cvc_end(caller, now))
 }

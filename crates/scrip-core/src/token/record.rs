@@ -1,15 +1,15 @@
 //! Tokens as the store keeps them.
 
-use scrip_seal::{Fingerprint, IndexDigest, Sealed};
-
 use crate::{
+    error::Error,
     id::{ApplicationId, TokenId},
-    policy::access::Subject,
+    policy::{access::Subject, permission::Transform},
     time::Timestamp,
     token::{
         container::Containers, cvc::CvcRecord, disclosure::ExpressionMarks, token_type::TokenType,
     },
 };
+use scrip_seal::{EpochKeys, Fingerprint, IndexDigest, Sealed};
 
 /// A token's row. What is not sealed is bound to what is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,5 +52,27 @@ pub struct StoredToken {
 impl<'a> From<&'a TokenRecord> for Subject<'a> {
     fn from(token: &'a TokenRecord) -> Self {
         Self { containers: &token.containers, id: Some(&token.id) }
+    }
+}
+
+impl StoredToken {
+    /// Before it is shown by such a right: a code whose key is gone is none, and the key of one that
+    /// is shown is at hand.
+    ///
+    /// # Errors
+    /// Other nodes have the key, and do not answer.
+    pub(crate) async fn settle_cvc(
+        &mut self,
+        epochs: &EpochKeys,
+        transform: Transform,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let Some(cvc) = self.cvc.as_ref().filter(|_| transform == Transform::Reveal) else {
+            return Ok(());
+        };
+        if cvc.is_gone(epochs, now).await? {
+            self.cvc = None;
+        }
+        Ok(())
     }
 }

@@ -6,7 +6,6 @@ use scrip_expression::{ExpressionError, OVER_SHARED_WORK, Scope, Template};
 use serde_json::Value;
 
 use crate::{
-    Vault,
     card::{self, CardDetails, bank, bin_data::BinData},
     error::Error,
     policy::{
@@ -26,6 +25,7 @@ use crate::{
         record::StoredToken,
         token_type::TokenType,
     },
+    vault::Vault,
 };
 
 /// For whom a view is made.

@@ -5,7 +5,6 @@ use std::fmt;
 use scrip_seal::Pepper;
 
 use crate::{
-    Vault,
     audit::{AuditRecord, Operation},
     error::{Error, FieldError, Refusal},
     idempotency::answer::{Remember, seal_plain_answer},
@@ -18,6 +17,7 @@ use crate::{
     },
     store::{Beside, Changed},
     time::Timestamp,
+    vault::Vault,
 };
 
 pub struct Authorization {

@@ -6,7 +6,6 @@ use std::fmt;
 use scrip_seal::Pepper;
 
 use crate::{
-    Vault,
     audit::{AuditRecord, Operation},
     error::Error,
     policy::{
@@ -17,6 +16,7 @@ use crate::{
     },
     store::Beside,
     time::Timestamp,
+    vault::Vault,
 };
 
 pub struct CreatedAccessSession {

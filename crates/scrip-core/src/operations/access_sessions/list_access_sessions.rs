@@ -1,10 +1,10 @@
 //! List Access Sessions: for the operator.
 
 use crate::{
-    Vault,
     audit::Operation,
     error::Error,
     policy::{access_session::AccessSessionRecord, caller::Mandate},
+    vault::Vault,
 };
 
 /// How many sessions of a tenant are listed.

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use crate::{
-    Vault,
     error::Error,
     policy::{
         access_session::AccessSessionId,
         directory::Directory,
         principal::{Lent, Principal},
     },
+    vault::Vault,
 };
 
 /// Nothing when there is no such session, when it or its application has ended, or when the API key

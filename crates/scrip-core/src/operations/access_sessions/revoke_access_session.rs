@@ -1,11 +1,11 @@
 //! Revoke Access Session: the operator ends a session before its time.
 
 use crate::{
-    Vault,
     audit::{AuditRecord, Operation},
     error::Error,
     policy::{access_session::AccessSessionId, caller::Mandate},
     store::{Beside, Changed},
+    vault::Vault,
 };
 
 /// # Errors

@@ -3,7 +3,6 @@
 use scrip_seal::Pepper;
 
 use crate::{
-    Vault,
     audit::Operation,
     error::Error,
     id::ApplicationId,
@@ -14,6 +13,7 @@ use crate::{
         caller::Mandate,
         change::{Decision, api_key_record, change_policy, found},
     },
+    vault::Vault,
 };
 
 const API_KEYS_MAX: usize = 100;

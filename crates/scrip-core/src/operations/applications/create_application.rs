@@ -3,7 +3,6 @@
 use scrip_seal::Pepper;
 
 use crate::{
-    Vault,
     audit::Operation,
     error::Error,
     id::{ApplicationId, random_uuid},
@@ -16,6 +15,7 @@ use crate::{
         change::{Decision, api_key_record, change_policy},
         permission::ApplicationKind,
     },
+    vault::Vault,
 };
 
 /// A tenant's policy is checked as a whole whenever it changes, so it has to have an end.

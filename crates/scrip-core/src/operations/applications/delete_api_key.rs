@@ -1,7 +1,6 @@
 //! Delete API key.
 
 use crate::{
-    Vault,
     audit::Operation,
     error::Error,
     id::{ApiKeyId, ApplicationId},
@@ -10,6 +9,7 @@ use crate::{
         caller::Mandate,
         change::{Decision, change_policy, found},
     },
+    vault::Vault,
 };
 
 /// # Errors

@@ -1,7 +1,6 @@
 //! Delete Application, with its keys and whatever its sessions could do.
 
 use crate::{
-    Vault,
     audit::Operation,
     error::Error,
     id::ApplicationId,
@@ -10,6 +9,7 @@ use crate::{
         caller::Mandate,
         change::{Decision, change_policy, found},
     },
+    vault::Vault,
 };
 
 /// # Errors

@@ -1,12 +1,12 @@
 //! List API keys of an application, and one of them.
 
 use crate::{
-    Vault,
     audit::Operation,
     error::Error,
     id::{ApiKeyId, ApplicationId},
     operations::applications::list_applications::find_application,
     policy::{application::ApiKeyRecord, caller::Mandate},
+    vault::Vault,
 };
 
 /// The oldest first.

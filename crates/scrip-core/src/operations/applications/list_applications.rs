@@ -1,12 +1,12 @@
 //! List Applications: a page of those that a filter leaves; and one of them, by its id or its key.
 
 use crate::{
-    Vault,
     audit::Operation,
     error::Error,
     id::ApplicationId,
     listing::page::{Page, PageAsked},
     policy::{application::Application, caller::Mandate, permission::ApplicationKind},
+    vault::Vault,
 };
 
 /// Nothing in a list lets everything through.

@@ -1,7 +1,6 @@
 //! Update Application: its name and its rights, replaced whole. Its type stays.
 
 use crate::{
-    Vault,
     audit::Operation,
     error::Error,
     id::ApplicationId,
@@ -13,6 +12,7 @@ use crate::{
         caller::Mandate,
         change::{Decision, change_policy, found},
     },
+    vault::Vault,
 };
 
 /// # Errors

@@ -3,7 +3,6 @@
 use scrip_seal::{Place, Sealed};
 
 use crate::{
-    Vault,
     audit::{
         Operation,
         chain::{Log, LogRecord},
@@ -14,6 +13,7 @@ use crate::{
     error::Error,
     listing::cursor,
     policy::{caller::Caller, permission::Permission},
+    vault::Vault,
 };
 
 /// Which records, and which page of them.

@@ -4,12 +4,12 @@
 use std::{collections::HashMap, time::Duration};
 
 use crate::{
-    Vault,
     audit::chain::{Chain, Log, PruneChain},
     error::Error,
     id::TenantId,
     policy::directory::Directory,
     time::Timestamp,
+    vault::Vault,
 };
 
 /// How long the vault keeps its own chain: commands and failed authentication. PCI DSS asks for

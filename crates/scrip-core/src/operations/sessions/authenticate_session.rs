@@ -15,7 +15,6 @@ use scrip_threeds::{
 use zeroize::Zeroizing;
 
 use crate::{
-    Vault,
     audit::{AuditRecord, Operation},
     error::{Error, FieldError},
     id::SessionId,
@@ -30,6 +29,7 @@ use crate::{
         ServiceFailure, TRIES_MAX, Unanswered, Writing, find_held, not_possible, overtaken,
     },
     time::Timestamp,
+    vault::Vault,
 };
 
 const NEEDED: Permission = Permission::SessionAuthenticate;

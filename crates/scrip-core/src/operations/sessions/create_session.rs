@@ -13,7 +13,6 @@ use scrip_threeds::{
 use serde_json::{Map, Value};
 
 use crate::{
-    Vault,
     audit::{AuditRecord, Operation},
     error::{Error, FieldError},
     id::{SessionId, random_uuid},
@@ -23,6 +22,7 @@ use crate::{
         CardReference, Cause, ChallengeMode, Held, SessionBody, SessionRecord, SessionView,
         Writing, check_access, find_card, find_rails, moment,
     },
+    vault::Vault,
 };
 
 /// Where the card has no end of its own.

@@ -1,6 +1,6 @@
 //! Expire Session: nobody asks for it; its time is over. As with tokens.
 
-use crate::{Vault, audit::Operation, store::StoreError};
+use crate::{audit::Operation, store::StoreError, vault::Vault};
 
 /// Removes some of the sessions that have ended; how many.
 ///

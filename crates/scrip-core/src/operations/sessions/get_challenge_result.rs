@@ -3,13 +3,13 @@
 use scrip_threeds::session::Event;
 
 use crate::{
-    Vault,
     audit::{AuditRecord, Operation},
     error::Error,
     id::SessionId,
     policy::{caller::Caller, permission::Permission},
     store::Changed,
     threeds::{AuthenticationView, Cause, TRIES_MAX, Writing, find_held, not_possible, overtaken},
+    vault::Vault,
 };
 
 /// # Errors

@@ -1,12 +1,12 @@
 //! Get Session.
 
 use crate::{
-    Vault,
     audit::{Operation, seen::Seen},
     error::Error,
     id::SessionId,
     policy::{caller::Caller, permission::Permission},
     threeds::{SessionView, find_held},
+    vault::Vault,
 };
 
 /// # Errors

@@ -7,12 +7,12 @@ use scrip_threeds::{
 };
 
 use crate::{
-    Vault,
     audit::Operation,
     error::{Error, FieldError},
     id::SessionId,
     policy::{caller::Origin, directory::Directory},
     threeds::{ChallengeMode, notify},
+    vault::Vault,
 };
 
 /// What the page has to say to the one that opened it.

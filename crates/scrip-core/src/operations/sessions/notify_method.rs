@@ -5,12 +5,12 @@
 use scrip_threeds::{encoding::MethodData, session::Event};
 
 use crate::{
-    Vault,
     audit::Operation,
     error::{Error, FieldError},
     id::SessionId,
     policy::{caller::Origin, directory::Directory},
     threeds::notify,
+    vault::Vault,
 };
 
 /// # Errors

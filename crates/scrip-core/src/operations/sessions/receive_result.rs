@@ -13,12 +13,12 @@ use scrip_threeds::{
 use zeroize::Zeroizing;
 
 use crate::{
-    Vault,
     audit::Operation,
     error::Error,
     id::SessionId,
     policy::{caller::Origin, directory::Directory, tenant::TenantKind},
     threeds::{Held, find_notified, notify},
+    vault::Vault,
 };
 
 /// How the result came in.

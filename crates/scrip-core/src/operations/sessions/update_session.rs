@@ -3,7 +3,6 @@
 use scrip_threeds::{code::Device, request::DeviceInfo, session::Event};
 
 use crate::{
-    Vault,
     audit::{AuditRecord, Operation},
     error::{Error, FieldError, Refusal},
     id::SessionId,
@@ -13,6 +12,7 @@ use crate::{
     threeds::{
         Cause, OpenedSession, SessionView, TRIES_MAX, Writing, find_held, not_possible, overtaken,
     },
+    vault::Vault,
 };
 
 const NEEDED: Permission = Permission::SessionCreate;

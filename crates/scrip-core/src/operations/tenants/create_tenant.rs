@@ -5,7 +5,6 @@ use std::sync::Arc;
 use scrip_seal::{AuditKey, KeySource, Pepper, TenantKeys};
 
 use crate::{
-    Vault,
     audit::{Operation, chain::Log, seen::Seen},
     error::Error,
     id::{TenantId, random_uuid},
@@ -15,6 +14,7 @@ use crate::{
         directory_records::SystemKeys,
         tenant::{Settings, TenantKind, TenantRecord, quota::Quotas},
     },
+    vault::Vault,
 };
 
 /// A new vault's own keys, before the first tenant; those that are there stay. Opens the trail.

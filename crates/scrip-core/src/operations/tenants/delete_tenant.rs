@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use crate::{
-    Vault,
     audit::{AuditRecord, Operation},
     error::Error,
     id::TenantId,
@@ -16,6 +15,7 @@ use crate::{
     },
     store::Changed,
     time::Timestamp,
+    vault::Vault,
 };
 
 /// Until when the tenant can be restored; nothing when its keys are destroyed already.

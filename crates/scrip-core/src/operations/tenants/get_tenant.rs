@@ -1,13 +1,13 @@
 //! Get Tenant, and what it may use.
 
 use crate::{
-    Vault,
     audit::Operation,
     error::Error,
     policy::{
         caller::Mandate,
         tenant::{Tenant, quota::Quotas},
     },
+    vault::Vault,
 };
 
 /// # Errors

@@ -1,8 +1,8 @@
 //! Get Tenant Usage: how many tokens there are, and how many of them were used this month.
 
 use crate::{
-    Vault, audit::Operation, error::Error, policy::caller::Mandate, time::Month,
-    token::usage::Usage,
+    audit::Operation, error::Error, policy::caller::Mandate, time::Month, token::usage::Usage,
+    vault::Vault,
 };
 
 /// # Errors

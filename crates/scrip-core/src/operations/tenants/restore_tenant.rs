@@ -1,11 +1,11 @@
 //! Restore Tenant: takes back a deletion whose grace period has not ended. An operator's act.
 
 use crate::{
-    Vault,
     audit::Operation,
     error::Error,
     operations::tenants::update_tenant::rewrite_tenant,
     policy::{caller::Mandate, tenant::TenantRecord},
+    vault::Vault,
 };
 
 /// # Errors

@@ -1,7 +1,6 @@
 //! Update Tenant: its name and its settings; and, by the operator, its quotas.
 
 use crate::{
-    Vault,
     audit::Operation,
     error::Error,
     idempotency::answer::Remember,
@@ -12,6 +11,7 @@ use crate::{
         change::{Decision, change_policy},
         tenant::{Settings, TenantRecord, quota::Quotas},
     },
+    vault::Vault,
 };
 
 /// What is to become of the settings that are there.

@@ -3,7 +3,6 @@
 use scrip_seal::Sealed;
 
 use crate::{
-    Vault,
     audit::{AuditRecord, Operation},
     error::{Error, FieldError},
     id::{TokenIntentId, random_uuid},
@@ -25,6 +24,7 @@ use crate::{
         },
         token_type::TokenType,
     },
+    vault::Vault,
 };
 
 /// # Errors
@@ -65,7 +65,7 @@ pub async fn create_token_intent(
     };
     record.body = body.seal(tenant, &record)?;
     if cvc.is_some() {
-        prepare_cvc(vault, caller, now).await?;
+        prepare_cvc(&vault.epochs, caller, now).await?;
     }
     let cvc = cvc.map(|it| {
         let ends = cvc_end(caller, now);

@@ -1,12 +1,12 @@
 //! Delete Token Intent.
 
 use crate::{
-    Vault,
     audit::{AuditRecord, Operation},
     error::Error,
     id::TokenIntentId,
     policy::{caller::Caller, permission::Permission},
     store::Changed,
+    vault::Vault,
 };
 
 /// # Errors

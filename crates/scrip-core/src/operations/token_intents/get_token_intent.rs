@@ -1,12 +1,12 @@
 //! Get Token Intent.
 
 use crate::{
-    Vault,
     audit::{Operation, seen::Seen},
     error::Error,
     id::TokenIntentId,
     policy::{caller::Caller, permission::Permission},
     token::intent::{IntentBody, TokenIntentView, view},
+    vault::Vault,
 };
 
 /// # Errors

@@ -1,7 +1,6 @@
 //! Create Token.
 
 use crate::{
-    Vault,
     audit::Operation,
     error::Error,
     idempotency::answer::Remember,
@@ -10,6 +9,7 @@ use crate::{
         NewToken, Written,
         write::{batch::Batch, conversion::open_source, draft::Draft},
     },
+    vault::Vault,
 };
 
 /// # Errors

@@ -1,7 +1,6 @@
 //! Delete Token.
 
 use crate::{
-    Vault,
     audit::{AuditRecord, Operation},
     error::Error,
     id::TokenId,
@@ -11,6 +10,7 @@ use crate::{
         DeleteToken,
         batch::{ATTEMPTS_MAX, too_contended},
     },
+    vault::Vault,
 };
 
 /// # Errors

@@ -6,7 +6,6 @@ use scrip_expression::{Detokenization, LeafError, Reference, ReferenceKind, Scop
 use serde_json::Value;
 
 use crate::{
-    Vault,
     audit::{self, Operation, seen::Seen},
     error::{Error, FieldError},
     id::{TenantId, TokenId, TokenIntentId},
@@ -27,6 +26,7 @@ use crate::{
         record::StoredToken,
         reveal::{Audience, mask_to_show, reveal},
     },
+    vault::Vault,
 };
 
 /// What expressions see of a token.
@@ -162,7 +162,7 @@ async fn open_code(
     (tenant, id): (TenantId, TokenIntentId),
     now: Timestamp,
 ) -> Result<Option<Cvc>, Error> {
-    if record.is_gone(vault, now).await? {
+    if record.is_gone(&vault.epochs, now).await? {
         return Ok(None);
     }
     record.open_in(&vault.epochs, &cvc_place(tenant, id, record.expires_at), now)
@@ -175,7 +175,7 @@ async fn view(
     now: Timestamp,
 ) -> Result<(TokenView, Transform), Error> {
     let permit = caller.permit(Permission::TokenRead, &stored.record)?;
-    stored.settle_cvc(vault, permit.transform(), now).await?;
+    stored.settle_cvc(&vault.epochs, permit.transform(), now).await?;
     let view = reveal(&permit, stored, Audience::Caller { vault, now })?;
     Ok((view, permit.transform()))
 }

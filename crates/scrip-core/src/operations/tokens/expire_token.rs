@@ -4,7 +4,7 @@
 //! be taken back: so what counts is the earliest that it can be, and not what a clock that was just
 //! moved says.
 
-use crate::{Vault, audit::Operation, store::StoreError};
+use crate::{audit::Operation, store::StoreError, vault::Vault};
 
 /// Removes some of the tokens that have expired; how many. None while the vault is sealed: what is
 /// removed is recorded, which takes a key.

@@ -1,7 +1,6 @@
 //! Get Token.
 
 use crate::{
-    Vault,
     audit::{Operation, seen::Seen},
     error::Error,
     id::TokenId,
@@ -10,6 +9,7 @@ use crate::{
         TokenView,
         reveal::{Audience, reveal},
     },
+    vault::Vault,
 };
 
 /// # Errors
@@ -19,7 +19,7 @@ pub async fn get_token(vault: &Vault, caller: &Caller, id: &TokenId) -> Result<T
     let inquiry = caller.inquire(Permission::TokenRead)?;
     let mut stored = vault.store.find_token(inquiry, id, now).await?.ok_or(Error::NotFound)?;
     let permit = caller.permit(Permission::TokenRead, &stored.record)?;
-    stored.settle_cvc(vault, permit.transform(), now).await?;
+    stored.settle_cvc(&vault.epochs, permit.transform(), now).await?;
     let view = reveal(&permit, &stored, Audience::Caller { vault, now })?;
     let seen = Seen::token(&stored.record, permit.transform());
     vault.record_seen(caller, Operation::GetToken, vec![seen]).await?;

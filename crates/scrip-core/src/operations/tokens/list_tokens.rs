@@ -1,11 +1,11 @@
 //! List Tokens, by cursor.
 
 use crate::{
-    Vault,
     audit::Operation,
     error::Error,
     listing::cursor_page::{CursorPage, TokensAsked, turn_page},
     policy::{caller::Caller, permission::Permission},
+    vault::Vault,
 };
 
 /// # Errors

@@ -1,7 +1,6 @@
 //! Search Tokens, by page number.
 
 use crate::{
-    Vault,
     audit::Operation,
     error::Error,
     listing::{
@@ -10,6 +9,7 @@ use crate::{
     },
     policy::{caller::Caller, permission::Permission},
     token::TokenView,
+    vault::Vault,
 };
 
 /// # Errors

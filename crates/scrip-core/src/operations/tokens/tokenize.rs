@@ -1,7 +1,6 @@
 //! Tokenize: every value of a body becomes a token, or none does.
 
 use crate::{
-    Vault,
     audit::Operation,
     error::Error,
     idempotency::answer::Remember,
@@ -11,6 +10,7 @@ use crate::{
         NewToken, Written,
         write::{batch::Batch, conversion::open_source, draft::Draft},
     },
+    vault::Vault,
 };
 
 /// One token of a body.

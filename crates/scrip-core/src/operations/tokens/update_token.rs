@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::{
-    Vault,
     audit::{AuditRecord, Operation},
     error::Error,
     id::TokenId,
@@ -27,6 +26,7 @@ use crate::{
             patch::{Change, PatchCause, Patching},
         },
     },
+    vault::Vault,
 };
 
 /// # Errors
@@ -48,9 +48,9 @@ pub async fn update_token(
         let permit = caller.permit(Permission::TokenUpdate, &stored.record)?;
         refuse_number_change(vault, caller, &stored.record, &patch).await?;
         if patch.data.as_ref().is_some_and(|it| gives_cvc(stored.record.token_type, it)) {
-            prepare_cvc(vault, caller, now).await?;
+            prepare_cvc(&vault.epochs, caller, now).await?;
         } else {
-            stored.settle_cvc(vault, permit.transform(), latest).await?;
+            stored.settle_cvc(&vault.epochs, permit.transform(), latest).await?;
         }
         let patching = Patching { vault, caller, now, cause: PatchCause::Request };
         let mut change = patching.apply(stored, &patch)?;
@@ -67,7 +67,7 @@ pub async fn update_token(
         match vault.store.write_tokens(inquiry, batch).await? {
             Batched::Written(mut outcomes) => match outcomes.as_mut_slice() {
                 [Outcome::Existing(found)] => {
-                    found.settle_cvc(vault, shown_by.transform(), latest).await?;
+                    found.settle_cvc(&vault.epochs, shown_by.transform(), latest).await?;
                     return found_instead(&shown_by, found, audience);
                 }
                 _ => return change.written(&shown_by, None, audience),

@@ -5,7 +5,6 @@
 //! the search finds a token: the searcher, or a browser, may have planted that token.
 
 use crate::{
-    Vault,
     error::Error,
     policy::{
         caller::Caller,
@@ -16,6 +15,7 @@ use crate::{
         },
         tenant::quota::Limit,
     },
+    vault::Vault,
 };
 
 /// Terms with at least so many digits are counted by their last four, too.

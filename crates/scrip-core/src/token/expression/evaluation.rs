@@ -10,7 +10,7 @@ use serde_json::Value;
 use zeroize::Zeroizing;
 
 use crate::{
-    Vault, card,
+    card,
     error::FieldError,
     id::TokenId,
     policy::{
@@ -29,6 +29,7 @@ use crate::{
         reveal,
         token_type::TokenType,
     },
+    vault::Vault,
 };
 
 pub(crate) const SEARCH_INDEXES_MAX: usize = 16;

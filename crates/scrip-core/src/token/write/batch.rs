@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use crate::{
-    Vault,
     audit::{AuditRecord, Operation},
     error::Error,
     id::TokenId,
@@ -26,6 +25,7 @@ use crate::{
             patch::{Change, PatchCause, Patching},
         },
     },
+    vault::Vault,
 };
 
 /// Writers of one token take turns, and each turn one of them succeeds: this many at once do.
@@ -192,7 +192,7 @@ impl<'a> Batch<'a> {
         for entry in &mut self.entries {
             if let Step::Update { change, shown_by } = &mut entry.step {
                 let (transform, now) = (shown_by.transform(), vault.clock.latest());
-                change.token.settle_cvc(vault, transform, now).await?;
+                change.token.settle_cvc(&vault.epochs, transform, now).await?;
             }
         }
         Ok(())
@@ -206,7 +206,7 @@ impl<'a> Batch<'a> {
         let now = vault.clock.latest();
         for (entry, outcome) in self.entries.iter().zip(&mut outcomes) {
             if let Outcome::Existing(found) = outcome {
-                found.settle_cvc(vault, entry.draft.permit.transform(), now).await?;
+                found.settle_cvc(&vault.epochs, entry.draft.permit.transform(), now).await?;
             }
         }
         let audience = Audience::Caller { vault, now };

@@ -1,7 +1,6 @@
 //! Making a token of an intent.
 
 use crate::{
-    Vault,
     error::{Error, FieldError},
     id::TokenIntentId,
     policy::{caller::Caller, permission::Permission},
@@ -10,6 +9,7 @@ use crate::{
         NewToken, TokenSource, container::Containers, intent::IntentBody, plain::Plain,
         token_type::TokenType,
     },
+    vault::Vault,
 };
 
 /// Where a draft's data comes from.

@@ -3,7 +3,6 @@
 use scrip_seal::{Fingerprint, Sealed};
 
 use crate::{
-    Vault,
     audit::AuditRecord,
     error::{Error, FieldError},
     id::{NumberVersion, TokenId},
@@ -35,6 +34,7 @@ use crate::{
             conversion::{Source, SourceIntent},
         },
     },
+    vault::Vault,
 };
 
 pub(crate) struct Draft {
@@ -171,7 +171,7 @@ impl Draft {
     /// It cannot be asked for.
     pub(crate) async fn seal_code(&mut self, vault: &Vault) -> Result<(), Error> {
         if self.cvc.is_some() {
-            prepare_cvc(vault, self.permit.caller(), self.token.record.created_at).await?;
+            prepare_cvc(&vault.epochs, self.permit.caller(), self.token.record.created_at).await?;
         }
         self.seal_code_again(vault)
     }
@@ -179,7 +179,7 @@ impl Draft {
     /// With a key that is at hand.
     fn seal_code_again(&mut self, vault: &Vault) -> Result<(), Error> {
         let (caller, record) = (self.permit.caller(), &self.token.record);
-        let seal = |it| seal_cvc(vault, caller, it, &record.id, record.created_at);
+        let seal = |it| seal_cvc(&vault.epochs, caller, it, &record.id, record.created_at);
         self.token.cvc = self.cvc.as_ref().map(seal).transpose()?;
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! A patch applied to a token that was read: what would be written back, and what is shown of it.
 
 use crate::{
-    Vault,
     audit::AuditRecord,
     error::{Error, FieldError},
     id::{NumberVersion, TokenIntentId},
@@ -32,6 +31,7 @@ use crate::{
         token_type::TokenType,
         write::{CvcChange, Deduplicate, TokenWrite, UpdateToken, draft::check_expiry},
     },
+    vault::Vault,
 };
 
 /// A patched token, ready to be written.
@@ -87,7 +87,7 @@ impl Patching<'_> {
             let (patched, code) = patch_data((token_type, tenant.kind), &mut body.data, data)?;
             if patched {
                 cvc = CvcEdit::Set;
-                let seal = |it: Cvc| seal_cvc(vault, caller, &it, &before.id, now);
+                let seal = |it: Cvc| seal_cvc(&vault.epochs, caller, &it, &before.id, now);
                 kept_cvc = code.map(seal).transpose()?;
             }
             // The id stays, so a number that it happens to hold cannot become this card's.
