@@ -250,7 +250,7 @@ impl Answering<'_> {
         let Some(data) = &shown.data else { return Ok(None) };
         let masked = shown.masked.as_ref().map(Plain::expose);
         let data = DataRef { transform: shown.transform.as_str(), data: data.expose(), masked };
-        let place = part_place(self.caller, &self.digest.digest, self.now, (at, &written.token.id));
+        let place = part_place(self.caller, &self.digest.digest, self.now, at, &written.token.id);
         let secret = Secret::new(json_bytes(&data)?);
         Ok(Some(self.caller.tenant().keys.seal(Purpose::Answer, &place, &secret)))
     }
@@ -308,7 +308,7 @@ pub(crate) fn seal_permitted_answer(
     rendered: Rendered,
     now: Timestamp,
 ) -> Result<AnswerRecord, Error> {
-    seal_about(permit, key, rendered, (None, now))
+    seal_about(permit, key, rendered, None, now)
 }
 
 /// The same with the outcome of a 3-D Secure session. A replay needs the session as well, and the
@@ -317,16 +317,18 @@ pub(crate) fn seal_outcome(
     permit: &Permit,
     key: AnswerKey,
     rendered: Rendered,
-    (session, now): (SessionId, Timestamp),
+    session: SessionId,
+    now: Timestamp,
 ) -> Result<AnswerRecord, Error> {
-    seal_about(permit, key, rendered, (Some(session), now))
+    seal_about(permit, key, rendered, Some(session), now)
 }
 
 fn seal_about(
     permit: &Permit,
     key: AnswerKey,
     rendered: Rendered,
-    (outcome_of, now): (Option<SessionId>, Timestamp),
+    outcome_of: Option<SessionId>,
+    now: Timestamp,
 ) -> Result<AnswerRecord, Error> {
     let Rendered { status, body, .. } = rendered;
     let token = HeadToken {
@@ -440,7 +442,7 @@ fn open_part(
     now: Transform,
 ) -> Result<Option<Plain>, Error> {
     let Some(part) = part else { return Ok(None) };
-    let place = part_place(caller, &answer.digest, answer.created_at, (part.at, &part.token));
+    let place = part_place(caller, &answer.digest, answer.created_at, part.at, &part.token);
     let secret = caller.tenant().keys.open(Purpose::Answer, &place, &part.sealed)?;
     let Data { transform, data, masked } = from_json(&secret)?;
     let (data, masked) = (Plain::new(data), masked.map(Plain::new));
@@ -466,7 +468,8 @@ fn part_place(
     caller: &Caller,
     digest: &[u8; 32],
     at: Timestamp,
-    (index, token): (usize, &TokenId),
+    index: usize,
+    token: &TokenId,
 ) -> Place {
     let index = i64::try_from(index).unwrap_or(i64::MAX);
     place(caller, "data", digest, at).number(index).text(token.as_str())

@@ -113,7 +113,8 @@ impl TokensAsked {
 pub(crate) async fn turn_page(
     vault: &Vault,
     caller: &Caller,
-    (operation, permission): (Operation, Permission),
+    operation: Operation,
+    permission: Permission,
     asked: TokensAsked,
 ) -> Result<CursorPage, Error> {
     let spans = caller.spans(permission, asked.container.as_ref())?;

@@ -40,7 +40,8 @@ pub struct NumberedAsked {
 pub(crate) async fn find_page(
     vault: &Vault,
     caller: &Caller,
-    (operation, permission): (Operation, Permission),
+    operation: Operation,
+    permission: Permission,
     asked: NumberedAsked,
 ) -> Result<Page<TokenView>, Error> {
     let page = asked.page;
@@ -63,7 +64,7 @@ pub(crate) async fn find_page(
             (found.len(), ids.skip(before(page)).take(page.size).collect())
         }
         None => {
-            let ids = survey(vault, caller, permission, (facets, now)).await?;
+            let ids = survey(vault, caller, permission, facets, now).await?;
             let total = ids.len();
             (total, ids.into_iter().skip(before(page)).take(page.size).collect::<Vec<_>>())
         }
@@ -114,7 +115,8 @@ async fn survey(
     vault: &Vault,
     caller: &Caller,
     permission: Permission,
-    (facets, now): (Vec<Facet>, Timestamp),
+    facets: Vec<Facet>,
+    now: Timestamp,
 ) -> Result<Vec<TokenId>, Error> {
     let spans = caller.spans(permission, None)?;
     let survey = SurveyTokens { facets, spans, now };

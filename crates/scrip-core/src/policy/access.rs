@@ -345,8 +345,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(parts: (&str, &str, &str), container: &str, id: Option<&str>, expected: bool) {
-        let condition = Condition::parse(parts.0, parts.1, parts.2).unwrap();
+    fn check(parts: [&str; 3], container: &str, id: Option<&str>, expected: bool) {
+        let [attribute, operator, value] = parts;
+        let condition = Condition::parse(attribute, operator, value).unwrap();
         let id = id.map(|it| TokenId::parse(it).unwrap());
         let reach = Reach::Conditions(vec![condition]);
         let container = Container::parse(container).unwrap();
@@ -355,15 +356,15 @@ mod tests {
 
     #[test]
     fn conditions() {
-        check(("id", "equals", "card-7"), "/", Some("card-7"), true);
-        check(("id", "equals", "card-7"), "/", Some("card-77"), false);
-        check(("id", "equals", "card-7"), "/", None, false);
-        check(("id", "starts_with", "card-"), "/", Some("card-77"), true);
-        check(("id", "starts_with", "card-"), "/", None, false);
-        check(("container", "equals", "/pci/"), "/pci/", None, true);
-        check(("container", "equals", "/pci/"), "/pci/high/", None, false);
-        check(("container", "starts_with", "/pci/"), "/pci/high/", None, true);
-        check(("container", "starts_with", "/pci/"), "/pci-other/", None, false);
+        check(["id", "equals", "card-7"], "/", Some("card-7"), true);
+        check(["id", "equals", "card-7"], "/", Some("card-77"), false);
+        check(["id", "equals", "card-7"], "/", None, false);
+        check(["id", "starts_with", "card-"], "/", Some("card-77"), true);
+        check(["id", "starts_with", "card-"], "/", None, false);
+        check(["container", "equals", "/pci/"], "/pci/", None, true);
+        check(["container", "equals", "/pci/"], "/pci/high/", None, false);
+        check(["container", "starts_with", "/pci/"], "/pci/high/", None, true);
+        check(["container", "starts_with", "/pci/"], "/pci-other/", None, false);
     }
 
     #[test]

@@ -33,7 +33,8 @@ pub(crate) struct Decision<T> {
 pub(crate) async fn change_policy<T: Send + 'static>(
     vault: &Vault,
     mandate: Mandate,
-    (operation, now): (Operation, Timestamp),
+    operation: Operation,
+    now: Timestamp,
     remember: Option<Remember<T>>,
     decide: impl FnOnce(&PolicyRecords) -> Result<Decision<T>, Error> + Send + 'static,
 ) -> Result<T, Error> {
@@ -82,7 +83,8 @@ pub(crate) fn api_key_record(
     vault: &Vault,
     mandate: &Mandate,
     application: ApplicationId,
-    (key, pepper): (&ApiKeyText, &Pepper),
+    key: &ApiKeyText,
+    pepper: &Pepper,
     now: Timestamp,
 ) -> ApiKeyRecord {
     ApiKeyRecord {

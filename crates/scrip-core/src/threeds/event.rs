@@ -29,64 +29,66 @@ pub(crate) enum Cause<'a> {
     Outsider(&'a Origin),
 }
 
-/// The events among the effects of a step.
-pub(crate) fn events(
-    vault: &Vault,
-    tenant: &Tenant,
-    (record, body): (&SessionRecord, &SessionBody),
-    effects: &[Effect],
-    (cause, now): (Cause<'_>, Timestamp),
-) -> Result<Vec<EventRecord>, Error> {
-    let mut events = Vec::new();
-    for effect in effects {
-        let Effect::Emit { event, status } = effect else { continue };
-        let told = tell(vault, tenant, (record, body), (*event, *status), (cause, now))?;
-        events.push(seal(vault, tenant, &told, now)?);
-    }
-    Ok(events)
+/// A step of a session, of which its events tell.
+pub(crate) struct SessionStep<'a> {
+    pub(crate) vault: &'a Vault,
+    pub(crate) tenant: &'a Tenant,
+    pub(crate) record: &'a SessionRecord,
+    pub(crate) body: &'a SessionBody,
+    pub(crate) cause: Cause<'a>,
+    pub(crate) now: Timestamp,
 }
 
-fn tell(
-    vault: &Vault,
-    tenant: &Tenant,
-    (record, body): (&SessionRecord, &SessionBody),
-    (kind, status): (EventType, Option<Status>),
-    (cause, now): (Cause<'_>, Timestamp),
-) -> Result<SessionEvent, Error> {
-    let (token_id, token_intent_id) = match body.card()? {
-        CardReference::Token(id) => (Some(id.as_str().to_owned()), None),
-        CardReference::TokenIntent(id) => (None, Some(id.to_string())),
-    };
-    let expires_at = body.ends_at().map(|_| body.expires_at().to_string());
-    let facts = SessionFacts {
-        id: record.id.to_string(),
-        kind: body.state.kind.name().to_owned(),
-        tenant_id: tenant.id.to_string(),
-        created_at: record.created_at.to_string(),
-        created_by: record.created_by.to_string(),
-        device: Some(body.device.name().to_owned()),
-        expires_at,
-        token_id,
-        token_intent_id,
-        card_brand: body.rails.first().map(|it| it.scheme.name().to_owned()),
-    };
-    let (actor, trace) = match cause {
-        Cause::Outsider(origin) => (None, &origin.trace),
-        Cause::Caller(caller) => {
-            let id = caller.application();
-            let name = tenant.applications.get(&id).map(|it| it.record.name.as_str().to_owned());
-            let actor = Actor { id: id.to_string(), kind: "application".to_owned(), name };
-            (Some(actor), &caller.origin().trace)
+impl SessionStep<'_> {
+    /// The events among the effects of the step.
+    pub(crate) fn events(&self, effects: &[Effect]) -> Result<Vec<EventRecord>, Error> {
+        let mut events = Vec::new();
+        for effect in effects {
+            let Effect::Emit { event, status } = effect else { continue };
+            let event = self.event(*event, *status)?;
+            events.push(seal(self.vault, self.tenant, &event, self.now)?);
         }
-    };
-    Ok(SessionEvent {
-        id: random_uuid(vault.chance).to_string(),
-        kind,
-        timestamp: now.to_string(),
-        tenant_id: tenant.id.to_string(),
-        trace_id: Some(trace.to_string()).filter(|it| !it.is_empty()),
-        data: EventData { session: kind.payload(&facts, status), actor },
-    })
+        Ok(events)
+    }
+
+    fn event(&self, kind: EventType, status: Option<Status>) -> Result<SessionEvent, Error> {
+        let Self { vault, tenant, record, body, cause, now } = self;
+        let (token_id, token_intent_id) = match body.card()? {
+            CardReference::Token(id) => (Some(id.as_str().to_owned()), None),
+            CardReference::TokenIntent(id) => (None, Some(id.to_string())),
+        };
+        let expires_at = body.ends_at().map(|_| body.expires_at().to_string());
+        let facts = SessionFacts {
+            id: record.id.to_string(),
+            kind: body.state.kind.name().to_owned(),
+            tenant_id: tenant.id.to_string(),
+            created_at: record.created_at.to_string(),
+            created_by: record.created_by.to_string(),
+            device: Some(body.device.name().to_owned()),
+            expires_at,
+            token_id,
+            token_intent_id,
+            card_brand: body.rails.first().map(|it| it.scheme.name().to_owned()),
+        };
+        let (actor, trace) = match cause {
+            Cause::Outsider(origin) => (None, &origin.trace),
+            Cause::Caller(caller) => {
+                let id = caller.application();
+                let name =
+                    tenant.applications.get(&id).map(|it| it.record.name.as_str().to_owned());
+                let actor = Actor { id: id.to_string(), kind: "application".to_owned(), name };
+                (Some(actor), &caller.origin().trace)
+            }
+        };
+        Ok(SessionEvent {
+            id: random_uuid(vault.chance).to_string(),
+            kind,
+            timestamp: now.to_string(),
+            tenant_id: tenant.id.to_string(),
+            trace_id: Some(trace.to_string()).filter(|it| !it.is_empty()),
+            data: EventData { session: kind.payload(&facts, status), actor },
+        })
+    }
 }
 
 fn seal(

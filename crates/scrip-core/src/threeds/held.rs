@@ -19,8 +19,8 @@ use crate::{
     },
     store::Changed,
     threeds::{
-        CardReference, Cause, ConvertedIntent, FoundCard, SessionBody, SessionRecord, SessionWrite,
-        events, find_card,
+        CardReference, Cause, ConvertedIntent, FoundCard, SessionBody, SessionRecord, SessionStep,
+        SessionWrite, find_card,
     },
     time::Timestamp,
     token::container::Containers,
@@ -221,8 +221,9 @@ impl Held {
         self.record.ends_at = self.body.ends_at();
         self.record.body = Sealed::from_stored(Vec::new());
         self.record.body = self.body.seal(tenant, &self.record)?;
-        let told = (&self.record, &self.body);
-        let events = events(vault, tenant, told, effects, (cause, audit.at))?;
+        let (record, body) = (&self.record, &self.body);
+        let step = SessionStep { vault, tenant, record, body, cause, now: audit.at };
+        let events = step.events(effects)?;
         let session = self.record.clone();
         Ok(SessionWrite { session, events, audit, outcome, used, answer })
     }

@@ -16,8 +16,10 @@ use crate::{
 pub(crate) async fn notify(
     vault: &Vault,
     directory: &Directory,
-    (operation, origin): (Operation, &Origin),
-    (id, event): (SessionId, &Event),
+    operation: Operation,
+    origin: &Origin,
+    id: SessionId,
+    event: &Event,
 ) -> Result<Result<(Held, Vec<Effect>), Refusal>, Error> {
     for _ in 0..TRIES_MAX {
         let (tenant, held) = find_notified(vault, directory, id).await?;

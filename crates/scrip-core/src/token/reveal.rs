@@ -74,7 +74,7 @@ pub(crate) fn show(
     let mut view = outline(permit.caller(), stored);
     let card = || card::details(body.data.expose(), audience.bins(), permit.tenant().kind);
     let card = token_type.is_card().then(card).flatten();
-    view.detail = Some(detail(stored, body, card, (permit.transform(), masked, cvc)));
+    view.detail = Some(detail(stored, body, card, permit.transform(), masked, cvc));
     Ok(view)
 }
 
@@ -142,7 +142,9 @@ fn detail(
     stored: &StoredToken,
     mut body: Body,
     card: Option<CardDetails>,
-    (transform, masked, cvc): (Transform, Option<Plain>, Option<Cvc>),
+    transform: Transform,
+    masked: Option<Plain>,
+    cvc: Option<Cvc>,
 ) -> TokenDetail {
     let record = &stored.record;
     let token_type = record.token_type;

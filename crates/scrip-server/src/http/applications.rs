@@ -74,10 +74,10 @@ pub(crate) fn get_by_key(asked: Asked) -> Handling {
 pub(crate) fn update(mut asked: Asked) -> Handling {
     Box::pin(async move {
         let id = path_id(&asked.id)?;
-        let update = application::parse_update(wire::json::read(&asked.body)?)?;
+        let (name, access) = application::parse_update(wire::json::read(&asked.body)?)?;
         let remember = asked.remember(application::found);
         let (vault, mandate) = (&asked.app.vault, asked.mandate()?);
-        let updated = update_application(vault, mandate, id, update, remember).await?;
+        let updated = update_application(vault, mandate, id, name, access, remember).await?;
         asked.app.reload().await?;
         Ok(answer::rendered(application::found(&updated)))
     })

@@ -27,7 +27,7 @@ pub(crate) fn method(heard: Heard) -> Handling {
         let (id, form) = (path_id(&heard.id)?, form(&heard.body)?);
         let data = field(&form, "threeDSMethodData")?;
         let Heard { app, directory, origin, .. } = &heard;
-        notify_method(&app.vault, directory, origin, (id, data)).await?;
+        notify_method(&app.vault, directory, origin, id, data).await?;
         let in_popup = Query::parse(heard.query.as_deref()).all("mode").any(|it| it == "redirect");
         let page = if in_popup { page::Page::MethodPopup } else { page::Page::Method(id) };
         Ok(page.response(app.vault.chance))
@@ -44,7 +44,7 @@ pub(crate) fn challenge(heard: Heard) -> Handling {
             return Ok(page.response(app.vault.chance));
         }
         let told = field(&form, "cres")?;
-        let told = notify_challenge(&app.vault, directory, origin, (id, told)).await?;
+        let told = notify_challenge(&app.vault, directory, origin, id, told).await?;
         let page = page::Page::Challenge {
             id,
             is_completed: told.is_completed,

@@ -21,9 +21,10 @@ pub(crate) fn get(asked: Asked) -> Handling {
 
 pub(crate) fn update(mut asked: Asked) -> Handling {
     Box::pin(async move {
-        let update = tenant::parse_update(wire::json::read(&asked.body)?)?;
+        let (name, edit) = tenant::parse_update(wire::json::read(&asked.body)?)?;
         let remember = asked.remember(tenant::updated);
-        let updated = update_tenant(&asked.app.vault, asked.mandate()?, update, remember).await?;
+        let (vault, mandate) = (&asked.app.vault, asked.mandate()?);
+        let updated = update_tenant(vault, mandate, name, edit, remember).await?;
         asked.app.reload().await?;
         Ok(answer::rendered(tenant::updated(&updated)))
     })

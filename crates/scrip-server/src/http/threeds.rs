@@ -56,7 +56,7 @@ pub(crate) fn authenticate(mut asked: Asked) -> Handling {
         let counted = app.authenticating.begin();
         let asking = async move {
             let _counted = counted;
-            authenticate_session(&asked.app.vault, &asked.caller, (id, new), remember).await
+            authenticate_session(&asked.app.vault, &asked.caller, id, new, remember).await
         };
         let asked = tokio::spawn(asking.in_current_span()).await;
         let asked = asked.unwrap_or_else(|_| {

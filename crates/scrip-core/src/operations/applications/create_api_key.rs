@@ -38,7 +38,7 @@ pub async fn create_api_key(
     let kind = tenant.applications.get(&application).ok_or(Error::NotFound)?.record.kind;
     let api_key = ApiKeyText::new(tenant.kind, kind.key_mark(), vault.chance);
     let now = vault.clock.now();
-    let record = api_key_record(vault, &mandate, application, (&api_key, pepper), now);
+    let record = api_key_record(vault, &mandate, application, &api_key, pepper, now);
     let created = CreatedApiKey { record, api_key };
     insert(vault, mandate, Operation::CreateApiKey, created, remember).await
 }
@@ -55,7 +55,7 @@ pub async fn import_api_key(
     api_key: ApiKeyText,
 ) -> Result<CreatedApiKey, Error> {
     let now = vault.clock.now();
-    let record = api_key_record(vault, &mandate, application, (&api_key, pepper), now);
+    let record = api_key_record(vault, &mandate, application, &api_key, pepper, now);
     let created = CreatedApiKey { record, api_key };
     insert(vault, mandate, Operation::ImportApiKey, created, None).await
 }
@@ -68,8 +68,8 @@ async fn insert(
     remember: Option<Remember<CreatedApiKey>>,
 ) -> Result<CreatedApiKey, Error> {
     let signed = Signed::new(&mandate.tenant().keys, created.record.clone());
-    let operation = (operation, created.record.created.at);
-    change_policy(vault, mandate, operation, remember, move |records| {
+    let now = created.record.created.at;
+    change_policy(vault, mandate, operation, now, remember, move |records| {
         let application = found(records, created.record.application)?;
         if application.api_keys.len() >= API_KEYS_MAX {
             let reason = "an application has at most 100 keys; delete one";

@@ -67,7 +67,7 @@ pub async fn create_application(
         .then(|| ApiKeyText::new(tenant.kind, new.kind.key_mark(), vault.chance));
     let api_keys: Vec<_> = api_key
         .iter()
-        .map(|it| api_key_record(vault, &mandate, record.id, (it, pepper), now))
+        .map(|it| api_key_record(vault, &mandate, record.id, it, pepper, now))
         .collect();
     let keys = &tenant.keys;
     let mut writes = vec![PolicyWrite::PutApplication(Signed::new(keys, record.clone()))];
@@ -75,8 +75,8 @@ pub async fn create_application(
     writes.extend(api_keys.iter().map(signed).map(PolicyWrite::PutApiKey));
     let entity = record.id.to_string();
     let outcome = CreatedApplication { application: Application { record, api_keys }, api_key };
-    let operation = (Operation::CreateApplication, now);
-    change_policy(vault, mandate, operation, remember, move |records| {
+    let operation = Operation::CreateApplication;
+    change_policy(vault, mandate, operation, now, remember, move |records| {
         if records.applications.len() >= APPLICATIONS_MAX {
             let reason = "a tenant has at most 5000 applications; delete one";
             return Err(Error::Unprocessable { reason });

@@ -20,8 +20,8 @@ pub async fn delete_api_key(
     application: ApplicationId,
     id: ApiKeyId,
 ) -> Result<(), Error> {
-    let operation = (Operation::DeleteApiKey, vault.clock.now());
-    change_policy(vault, mandate, operation, None, move |records| {
+    let now = vault.clock.now();
+    change_policy(vault, mandate, Operation::DeleteApiKey, now, None, move |records| {
         let application = found(records, application)?;
         if !application.api_keys.iter().any(|it| it.id == id) {
             return Err(Error::NotFound);

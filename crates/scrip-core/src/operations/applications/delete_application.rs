@@ -19,8 +19,8 @@ pub async fn delete_application(
     mandate: Mandate,
     id: ApplicationId,
 ) -> Result<(), Error> {
-    let operation = (Operation::DeleteApplication, vault.clock.now());
-    change_policy(vault, mandate, operation, None, move |records| {
+    let now = vault.clock.now();
+    change_policy(vault, mandate, Operation::DeleteApplication, now, None, move |records| {
         found(records, id)?;
         let writes = vec![PolicyWrite::RemoveApplication(id)];
         Ok(Decision { writes, entity: id.to_string(), outcome: () })

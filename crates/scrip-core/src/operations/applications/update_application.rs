@@ -21,13 +21,14 @@ pub async fn update_application(
     vault: &Vault,
     mandate: Mandate,
     id: ApplicationId,
-    (name, access): (Name, AccessPolicy),
+    name: Name,
+    access: AccessPolicy,
     remember: Option<Remember<Application>>,
 ) -> Result<Application, Error> {
     let now = vault.clock.now();
     let asker = mandate.clone();
-    let operation = (Operation::UpdateApplication, now);
-    change_policy(vault, mandate, operation, remember, move |records| {
+    let operation = Operation::UpdateApplication;
+    change_policy(vault, mandate, operation, now, remember, move |records| {
         let mut outcome = found(records, id)?;
         access.check(outcome.record.kind).map_err(Error::Invalid)?;
         outcome.record.name = name;

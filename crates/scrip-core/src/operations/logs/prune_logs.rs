@@ -37,7 +37,7 @@ pub async fn prune_logs(vault: &Vault, directory: &Directory) -> Result<Vec<Prun
         let before: Timestamp = earliest.before(retention);
         oldest.filter(|it| *it < before)?;
         let key = directory.audit_key().clone();
-        Some(PruneChain::new((log, head.tenant), before, now, key))
+        Some(PruneChain::new(log, head.tenant, before, now, key))
     });
     Ok(due.collect())
 }

@@ -48,14 +48,15 @@ pub struct NewAuthentication {
 pub async fn authenticate_session(
     vault: &Vault,
     caller: &Caller,
-    (id, new): (SessionId, NewAuthentication),
+    id: SessionId,
+    new: NewAuthentication,
     remember: Option<Remember<AuthenticationView>>,
 ) -> Result<AuthenticationView, Error> {
     for _ in 0..TRIES_MAX {
         let opened = find_held(vault, caller, NEEDED, id).await?;
         opened.check_number()?;
         let OpenedSession { held, card, permit } = opened;
-        let prepared = prepare(vault, caller, (&held, card), &new)?;
+        let prepared = prepare(vault, caller, &held, card, &new)?;
         let Prepared { mut next, effects, rail, message } = prepared;
         let (used, _) = next.card(caller.tenant())?;
         let writing = Writing { used: Some(used), ..writing(vault, caller, "asked", None) };
@@ -80,7 +81,8 @@ struct Prepared {
 fn prepare(
     vault: &Vault,
     caller: &Caller,
-    (held, card): (&Held, Option<FoundCard>),
+    held: &Held,
+    card: Option<FoundCard>,
     new: &NewAuthentication,
 ) -> Result<Prepared, Error> {
     let id = held.record.id;
@@ -199,8 +201,8 @@ async fn conclude(
     let view = view.transpose()?;
     let outcome = view.as_ref().map_or("failed", |it| it.authentication.status.name());
     let seal = |(remember, view): (&Remember<AuthenticationView>, &AuthenticationView)| {
-        let shown = (next.record.id, now);
-        seal_outcome(permit, remember.claim.digest, (remember.render)(view), shown)
+        let rendered = (remember.render)(view);
+        seal_outcome(permit, remember.claim.digest, rendered, next.record.id, now)
     };
     let answer = remember.as_ref().zip(view.as_ref()).map(seal).transpose()?;
     let writing = writing(vault, permit.caller(), outcome, answer);

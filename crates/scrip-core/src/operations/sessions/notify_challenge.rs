@@ -29,13 +29,14 @@ pub async fn notify_challenge(
     vault: &Vault,
     directory: &Directory,
     origin: &Origin,
-    (id, response): (SessionId, &str),
+    id: SessionId,
+    response: &str,
 ) -> Result<ChallengeNotified, Error> {
     let wrong = || FieldError::new("cres", "is not about a challenge of this session");
     let response = read_cres(response).map_err(|_| wrong())?;
     let is_completed = response.completed == YesNo::Yes;
     let event = Event::ChallengeNotification { response: Box::new(response) };
-    let told = notify(vault, directory, (Operation::NotifyChallenge, origin), (id, &event)).await?;
+    let told = notify(vault, directory, Operation::NotifyChallenge, origin, id, &event).await?;
     let (held, _) = told.map_err(|_| wrong())?;
     // A browser can send any message, so only the result of the directory server counts.
     let result = held.body.state.challenge_result().ok().map(|it| it.status);

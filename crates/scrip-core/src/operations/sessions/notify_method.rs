@@ -19,11 +19,12 @@ pub async fn notify_method(
     vault: &Vault,
     directory: &Directory,
     origin: &Origin,
-    (id, data): (SessionId, &str),
+    id: SessionId,
+    data: &str,
 ) -> Result<(), Error> {
     let wrong = || FieldError::new("threeDSMethodData", "is not about this session");
     let data = MethodData::read(data).map_err(|_| wrong())?;
     let event = Event::MethodNotification { server_trans_id: data.server_trans_id };
-    let told = notify(vault, directory, (Operation::NotifyMethod, origin), (id, &event)).await?;
+    let told = notify(vault, directory, Operation::NotifyMethod, origin, id, &event).await?;
     told.map(drop).map_err(|_| wrong().into())
 }

@@ -83,8 +83,8 @@ pub async fn receive_result(
         Err(fault) => return Ok(refuse(&fault, Some(&document))),
     };
     let event = Event::Result { result, secret: SecretFact::Matches };
-    let asked = (Operation::ReceiveResult, origin);
-    match notify(vault, directory, asked, (posted.id, &event)).await {
+    let operation = Operation::ReceiveResult;
+    match notify(vault, directory, operation, origin, posted.id, &event).await {
         Ok(Ok((_, effects))) => Ok(answer(&effects, &document)),
         Ok(Err(refusal)) => Ok(refuse(&Refusal::fault(&refusal), Some(&document))),
         // It went between the two looks.

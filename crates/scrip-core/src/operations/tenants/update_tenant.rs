@@ -25,7 +25,8 @@ pub type EditQuotas = Box<dyn FnOnce(Quotas) -> Quotas + Send>;
 pub async fn update_tenant(
     vault: &Vault,
     mandate: Mandate,
-    (name, edit): (Name, EditSettings),
+    name: Name,
+    edit: EditSettings,
     remember: Option<Remember<TenantRecord>>,
 ) -> Result<TenantRecord, Error> {
     rewrite_tenant(vault, mandate, Operation::UpdateTenant, remember, move |record| {
@@ -56,7 +57,7 @@ pub(crate) async fn rewrite_tenant(
 ) -> Result<TenantRecord, Error> {
     let now = vault.clock.now();
     let asker = mandate.clone();
-    change_policy(vault, mandate, (operation, now), remember, move |records| {
+    change_policy(vault, mandate, operation, now, remember, move |records| {
         let mut record = records.tenant.record.clone();
         edit(&mut record);
         record.modified = Some(asker.stamp(now));

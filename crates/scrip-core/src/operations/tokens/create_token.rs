@@ -22,7 +22,7 @@ pub async fn create_token(
 ) -> Result<Written, Error> {
     let now = vault.clock.now();
     let source = open_source(vault, caller, &mut new).await?;
-    let mut draft = Draft::new(vault, caller, (new, source), now)?;
+    let mut draft = Draft::new(vault, caller, new, source, now)?;
     draft.spend_guesses(vault).await?;
     let batch = Batch::new(caller, Operation::CreateToken, vec![draft], now);
     let mut written = batch.write(vault, remember.map(Remember::of_one)).await?;

@@ -78,7 +78,7 @@ pub async fn detokenize(
     }
     let (mut intents, mut recorded_intents) = (BTreeMap::new(), Vec::new());
     for id in named_intents(detokenization.references()) {
-        if let Some((seen, transform)) = intent(vault, caller, id, (wholes, now)).await? {
+        if let Some((seen, transform)) = intent(vault, caller, id, wholes, now).await? {
             recorded_intents.push(Seen::new(id.to_string(), audit::seen(transform)));
             intents.insert(id, seen);
         }
@@ -127,7 +127,8 @@ async fn intent(
     vault: &Vault,
     caller: &Caller,
     id: TokenIntentId,
-    (wholes, now): (Wholes, Timestamp),
+    wholes: Wholes,
+    now: Timestamp,
 ) -> Result<Option<(Plain, Transform)>, Error> {
     let inquiry = caller.inquire(Permission::TokenIntentRead)?;
     let Some(found) = vault.store.find_token_intent(inquiry, id, now).await? else {
@@ -146,7 +147,7 @@ async fn intent(
         }
         Transform::Reveal => {
             let cvc = match &cvc {
-                Some(it) => open_code(vault, it, (tenant.id, id), now).await?,
+                Some(it) => open_code(vault, it, tenant.id, id, now).await?,
                 None => None,
             };
             Some(with_cvc(opened.data.duplicate(), cvc))
@@ -159,7 +160,8 @@ async fn intent(
 async fn open_code(
     vault: &Vault,
     record: &CvcRecord,
-    (tenant, id): (TenantId, TokenIntentId),
+    tenant: TenantId,
+    id: TokenIntentId,
     now: Timestamp,
 ) -> Result<Option<Cvc>, Error> {
     if record.is_gone(&vault.epochs, now).await? {

@@ -15,5 +15,5 @@ pub async fn list_tokens(
     caller: &Caller,
     asked: TokensAsked,
 ) -> Result<CursorPage, Error> {
-    turn_page(vault, caller, (Operation::ListTokens, Permission::TokenRead), asked).await
+    turn_page(vault, caller, Operation::ListTokens, Permission::TokenRead, asked).await
 }

@@ -19,5 +19,5 @@ pub async fn list_tokens_v1(
     caller: &Caller,
     asked: NumberedAsked,
 ) -> Result<Page<TokenView>, Error> {
-    find_page(vault, caller, (Operation::ListTokensV1, Permission::TokenRead), asked).await
+    find_page(vault, caller, Operation::ListTokensV1, Permission::TokenRead, asked).await
 }

@@ -27,6 +27,5 @@ pub async fn search_tokens(
             _,
         ) => (),
     }
-    let needs = (Operation::SearchTokens, Permission::TokenSearch);
-    turn_page(vault, caller, needs, asked).await
+    turn_page(vault, caller, Operation::SearchTokens, Permission::TokenSearch, asked).await
 }

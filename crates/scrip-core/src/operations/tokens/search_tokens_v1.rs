@@ -22,6 +22,5 @@ pub async fn search_tokens_v1(
     if let Some(term) = &asked.data {
         vault.count_search(caller, term).await?;
     }
-    let needs = (Operation::SearchTokensV1, Permission::TokenSearch);
-    find_page(vault, caller, needs, asked).await
+    find_page(vault, caller, Operation::SearchTokensV1, Permission::TokenSearch, asked).await
 }

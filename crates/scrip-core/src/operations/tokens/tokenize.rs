@@ -42,7 +42,7 @@ pub async fn tokenize(
     let (mut drafts, mut errors) = (Vec::with_capacity(requested.len()), Vec::new());
     for Requested { path, mut new } in requested {
         let draft = match open_source(vault, caller, &mut new).await {
-            Ok(source) => Draft::new(vault, caller, (new, source), now),
+            Ok(source) => Draft::new(vault, caller, new, source, now),
             Err(error) => Err(error),
         };
         match draft {

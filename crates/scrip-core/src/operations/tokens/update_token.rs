@@ -58,9 +58,9 @@ pub async fn update_token(
         // Two permits: one to write with, one to show the result by, after a move perhaps.
         let shown_by = change.shown_by(caller, permit.transform())?;
         let render =
-            remember.as_ref().map(|it| render(vault, (&change, &shown_by), it, now)).transpose()?;
+            remember.as_ref().map(|it| render(vault, &change, &shown_by, it, now)).transpose()?;
         let audit = AuditRecord::new(Operation::UpdateToken, caller, now);
-        let write = change.write((permit, None), looked_for(caller, &change, &patch), audit);
+        let write = change.write(permit, None, looked_for(caller, &change, &patch), audit);
         let batch = TokenBatch { writes: vec![write], render };
         let inquiry = caller.inquire(Permission::TokenUpdate)?;
         let audience = Audience::Caller { vault, now: latest };
@@ -102,7 +102,8 @@ fn found_instead(
 /// writer should not wait for this.
 fn render(
     vault: &Vault,
-    (change, shown_by): (&Change, &Permit),
+    change: &Change,
+    shown_by: &Permit,
     remember: &Remember<Written>,
     now: Timestamp,
 ) -> Result<Render, Error> {

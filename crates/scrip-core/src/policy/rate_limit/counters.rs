@@ -250,13 +250,13 @@ impl<'a> Desk<'a> {
             let verdict = Log::default().verdict(now_ms, rate, self.lent(now_ms, demand, any));
             return Plan { guard, place: Place::New, verdict };
         };
-        let (growth, elsewhere) = self.prepare(now_ms, demand, (guard, slot));
+        let (growth, elsewhere) = self.prepare(now_ms, demand, guard, slot);
         let (place, elsewhere) = match growth {
             Some(growth) => (Place::Own { slot, growth }, elsewhere),
             None => (Place::Lent { slot }, Elsewhere { lent_until_ms: i64::MAX, ..elsewhere }),
         };
         let lent = self.lent(now_ms, demand, elsewhere);
-        let verdict = self.verdict(now_ms, demand, (guard, slot), lent);
+        let verdict = self.verdict(now_ms, demand, guard, slot, lent);
         Plan { guard, place, verdict }
     }
 
@@ -266,7 +266,8 @@ impl<'a> Desk<'a> {
         &mut self,
         now_ms: i64,
         demand: &Demand,
-        (guard, slot): (usize, u32),
+        guard: usize,
+        slot: u32,
     ) -> (Option<usize>, Elsewhere) {
         let budget = &self.counters.budget;
         let slot = self.guards.get_mut(guard).and_then(|it| it.1.get_mut(slot));
@@ -282,7 +283,8 @@ impl<'a> Desk<'a> {
         &self,
         now_ms: i64,
         demand: &Demand,
-        (guard, slot): (usize, u32),
+        guard: usize,
+        slot: u32,
         lent: usize,
     ) -> Verdict {
         let slot = self.guards.get(guard).and_then(|it| it.1.get(slot));

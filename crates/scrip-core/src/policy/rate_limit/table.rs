@@ -61,20 +61,20 @@ const MANAGEMENT: Scope = Scope::Kind(ApplicationKind::Management);
 
 #[rustfmt::skip]
 pub const TABLE: &[Limit] = &[
-    limit(Row::TestTenant, Scope::TestTenant, ApiKeyAndAddress, (50, 10), Throttle),
-    limit(Row::SearchTokens, SEARCHES, ApiKeyAndAddress, (50, 10), Throttle),
-    limit(Row::ListTokens, LISTS, ApiKeyAndAddress, (100, 10), Throttle),
-    limit(Row::CreateTokens, CREATES, ApiKeyAndAddress, (200, 10), Throttle),
-    limit(Row::UpdateToken, UPDATES, ApiKeyAndAddress, (200, 10), Throttle),
-    limit(Row::DeleteToken, DELETES, ApiKeyAndAddress, (200, 10), Throttle),
-    limit(Row::AccountUpdater, Scope::AccountUpdater, ApiKeyAndAddress, (10, 10), Throttle),
-    limit(Row::PrivateApplication, PRIVATE, ApiKeyOrAddress, (2000, 10), Throttle),
-    limit(Row::PublicApplication, PUBLIC, ApiKeyAndAddress, (50, 60), Block(seconds(10))),
-    limit(Row::ManagementApplication, MANAGEMENT, ApiKey, (200, 60), Block(seconds(60))),
-    limit(Row::KeylessProxy, Scope::KeylessProxy, ProxyKeyAndAddress, (50, 10), Throttle),
-    limit(Row::ProxyHostname, Scope::ProxyHostname, HostnameAndAddress, (50, 10), Throttle),
-    limit(Row::Address, Scope::Any, Address, (2000, 10), Block(seconds(30))),
-    limit(Row::LegacyKey, Scope::LegacyKey, ApiKeyAndAddress, (100, 60), Throttle),
+    limit(Row::TestTenant, Scope::TestTenant, ApiKeyAndAddress, 50, 10, Throttle),
+    limit(Row::SearchTokens, SEARCHES, ApiKeyAndAddress, 50, 10, Throttle),
+    limit(Row::ListTokens, LISTS, ApiKeyAndAddress, 100, 10, Throttle),
+    limit(Row::CreateTokens, CREATES, ApiKeyAndAddress, 200, 10, Throttle),
+    limit(Row::UpdateToken, UPDATES, ApiKeyAndAddress, 200, 10, Throttle),
+    limit(Row::DeleteToken, DELETES, ApiKeyAndAddress, 200, 10, Throttle),
+    limit(Row::AccountUpdater, Scope::AccountUpdater, ApiKeyAndAddress, 10, 10, Throttle),
+    limit(Row::PrivateApplication, PRIVATE, ApiKeyOrAddress, 2000, 10, Throttle),
+    limit(Row::PublicApplication, PUBLIC, ApiKeyAndAddress, 50, 60, Block(seconds(10))),
+    limit(Row::ManagementApplication, MANAGEMENT, ApiKey, 200, 60, Block(seconds(60))),
+    limit(Row::KeylessProxy, Scope::KeylessProxy, ProxyKeyAndAddress, 50, 10, Throttle),
+    limit(Row::ProxyHostname, Scope::ProxyHostname, HostnameAndAddress, 50, 10, Throttle),
+    limit(Row::Address, Scope::Any, Address, 2000, 10, Block(seconds(30))),
+    limit(Row::LegacyKey, Scope::LegacyKey, ApiKeyAndAddress, 100, 60, Throttle),
 ];
 
 const fn seconds(count: u64) -> Duration {
@@ -85,7 +85,8 @@ const fn limit(
     row: Row,
     scope: Scope,
     counter: Counter,
-    (requests, window_seconds): (u32, u64),
+    requests: u32,
+    window_seconds: u64,
     action: Action,
 ) -> Limit {
     let requests = match NonZeroU32::new(requests) {

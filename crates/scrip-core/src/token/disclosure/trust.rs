@@ -67,7 +67,8 @@ impl ExpressionTrust {
     /// `body` has the patched expressions, `after` the new containers.
     pub(crate) fn after_patch(
         caller: &Caller,
-        (before, after): (&TokenRecord, &TokenRecord),
+        before: &TokenRecord,
+        after: &TokenRecord,
         body: &Body,
         patched: PatchedExpressions,
     ) -> Self {

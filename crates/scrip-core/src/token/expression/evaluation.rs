@@ -142,8 +142,7 @@ impl Evaluation<'_> {
             fingerprint
         };
         let Some(expression) = own else {
-            let seen = (body.data.expose(), None);
-            let value = evaluate_text(work, types_own, seen);
+            let value = evaluate_text(work, types_own, body.data.expose(), None);
             let value = value.map_err(|error| error.named(FIELD));
             return match (value, self.failures) {
                 (Ok(value), _) => Ok(Some(of_text(value))),
@@ -154,7 +153,7 @@ impl Evaluation<'_> {
         // Only an expression of a request can name the metadata, so only then is it brought along.
         let metadata = metadata(body);
         let value = self.value(&|data| {
-            let value = evaluate_text(work, &expression, (data, Some(&metadata)));
+            let value = evaluate_text(work, &expression, data, Some(&metadata));
             value.map_err(|error| error.named(FIELD))
         })?;
         // A token without a fingerprint would tell that the expression failed.
@@ -212,9 +211,10 @@ impl NoText {
 fn evaluate_text(
     work: &WorkMeter,
     expression: &Expression,
-    seen: (&Value, Option<&Value>),
+    data: &Value,
+    metadata: Option<&Value>,
 ) -> Result<String, NoText> {
-    let value = run(work, expression, seen, &Draw::none()).map_err(NoText::Failed)?;
+    let value = run(work, expression, data, metadata, &Draw::none()).map_err(NoText::Failed)?;
     text(&value).ok_or(NoText::Nothing)
 }
 
@@ -224,7 +224,7 @@ fn index_value(
     data: &Value,
     field: &dyn Fn() -> String,
 ) -> Result<String, FieldError> {
-    let value = run(work, expression, (data, None), &Draw::none())
+    let value = run(work, expression, data, None, &Draw::none())
         .map_err(|error| FieldError::expression(field(), error))?;
     let single =
         text(&value).filter(|it| !it.is_empty() && !value.is_array() && !value.is_object());
@@ -250,7 +250,8 @@ fn shows(value: &Value, number: &str) -> bool {
 fn run(
     work: &WorkMeter,
     expression: &Expression,
-    (data, metadata): (&Value, Option<&Value>),
+    data: &Value,
+    metadata: Option<&Value>,
     outside: &dyn Outside,
 ) -> Result<Value, ExpressionError> {
     let attempt = work.run(|work_max| {
@@ -323,9 +324,9 @@ pub(crate) fn token_id(
     let id = if is_expression(source) {
         let expression = parse(work, "id", source)?;
         if expression.is_random() {
-            return alias(work, &expression, (token_type, body), chance);
+            return alias(work, &expression, token_type, body, chance);
         }
-        IdSource::Computed(computed(work, &expression, (token_type, body), &Draw::none())?)
+        IdSource::Computed(computed(work, &expression, token_type, body, &Draw::none())?)
     } else {
         IdSource::Given(TokenId::parse(source)?)
     };
@@ -340,13 +341,14 @@ pub(crate) fn token_id(
 fn alias(
     work: &WorkMeter,
     expression: &Expression,
-    (token_type, body): (TokenType, &Body),
+    token_type: TokenType,
+    body: &Body,
     chance: fn(&mut [u8]),
 ) -> Result<IdSource, FieldError> {
     const DRAWS: usize = 16;
     let mut refused = None;
     for _ in 0..DRAWS {
-        match computed(work, expression, (token_type, body), &Draw::new(chance)) {
+        match computed(work, expression, token_type, body, &Draw::new(chance)) {
             Ok(id) if names_secret(&id, token_type, body) => refused = None,
             Ok(id) => return Ok(IdSource::Alias(id)),
             Err(error) => refused = Some(error),
@@ -358,7 +360,8 @@ fn alias(
 fn computed(
     work: &WorkMeter,
     expression: &Expression,
-    (token_type, body): (TokenType, &Body),
+    token_type: TokenType,
+    body: &Body,
     draw: &Draw,
 ) -> Result<TokenId, FieldError> {
     let over = |fill: u8| {

@@ -110,7 +110,7 @@ impl<'a> Batch<'a> {
             Step::Update { change, .. } => {
                 let permit = self.caller.permit(Permission::TokenUpdate, &change.token.record)?;
                 let intent = entry.draft.intent.as_ref().map(|it| it.id);
-                Ok(change.write((permit, intent), Deduplicate::No, audit))
+                Ok(change.write(permit, intent, Deduplicate::No, audit))
             }
         }
     }
@@ -133,7 +133,7 @@ impl<'a> Batch<'a> {
                 let ours = before.iter().any(|it| it.touches(&found.record.id));
                 entry.step = match entry.draft.patch.as_ref().filter(|_| !ours) {
                     None => Step::Insert(Deduplicate::Yes),
-                    Some(_) => update_step(vault, (self.caller, self.now), &entry.draft, *found)?,
+                    Some(_) => update_step(vault, self.caller, self.now, &entry.draft, *found)?,
                 };
             }
         }
@@ -254,7 +254,8 @@ fn first_step(caller: &Caller, draft: &Draft, again: bool) -> Step {
 /// Updating needs the permission to update, there; without it the existing token is read.
 fn update_step(
     vault: &Vault,
-    (caller, now): (&Caller, Timestamp),
+    caller: &Caller,
+    now: Timestamp,
     draft: &Draft,
     found: StoredToken,
 ) -> Result<Step, Error> {

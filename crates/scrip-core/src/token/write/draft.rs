@@ -70,7 +70,8 @@ impl Draft {
     pub(crate) fn new(
         vault: &Vault,
         caller: &Caller,
-        (mut new, source): (NewToken, Source),
+        mut new: NewToken,
+        source: Source,
         now: Timestamp,
     ) -> Result<Self, Error> {
         let token_type = source.token_type;
@@ -113,7 +114,7 @@ impl Draft {
             None => (TokenId::random(vault.chance), Naming::Fixed),
             // A caller that may not know the number is not told whether an id holds it.
             Some(source) if !knows_data => (TokenId::parse(&source)?, Naming::Fixed),
-            Some(source) => named(caller.work(), source, (token_type, &body), vault.chance)?,
+            Some(source) => named(caller.work(), source, token_type, &body, vault.chance)?,
         };
         let mut record = TokenRecord {
             id,
@@ -253,7 +254,8 @@ impl Draft {
 fn named(
     work: &WorkMeter,
     source: String,
-    (token_type, body): (TokenType, &Body),
+    token_type: TokenType,
+    body: &Body,
     chance: fn(&mut [u8]),
 ) -> Result<(TokenId, Naming), Error> {
     let drawn = token_id(work, &source, token_type, body, chance)?;

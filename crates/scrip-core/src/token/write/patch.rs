@@ -84,7 +84,7 @@ impl Patching<'_> {
         let mut failures = self.failures(&before);
         if let Some(data) = &patch.data {
             let data_before = body.data.duplicate();
-            let (patched, code) = patch_data((token_type, tenant.kind), &mut body.data, data)?;
+            let (patched, code) = patch_data(token_type, tenant.kind, &mut body.data, data)?;
             if patched {
                 cvc = CvcEdit::Set;
                 let seal = |it: Cvc| seal_cvc(&vault.epochs, caller, &it, &before.id, now);
@@ -129,7 +129,7 @@ impl Patching<'_> {
             indexes: evaluated.indexes,
             ..before.clone()
         };
-        let trust = ExpressionTrust::after_patch(caller, (&before, &record), &body, patched);
+        let trust = ExpressionTrust::after_patch(caller, &before, &record, &body, patched);
         record.expressions = trust.marks(caller, token_type, &body, vault.disclosure);
         record.body = body.seal(tenant, &record)?;
         let token = StoredToken { record, cvc: kept_cvc };
@@ -301,7 +301,8 @@ impl Change {
 
     pub(crate) fn write(
         &self,
-        (permit, intent): (Permit, Option<TokenIntentId>),
+        permit: Permit,
+        intent: Option<TokenIntentId>,
         deduplicate: Deduplicate,
         audit: AuditRecord,
     ) -> TokenWrite {
@@ -325,7 +326,8 @@ impl Change {
 
 /// Whether the patch spoke of the cvc, and the code it gave.
 fn patch_data(
-    (token_type, kind): (TokenType, TenantKind),
+    token_type: TokenType,
+    kind: TenantKind,
     data: &mut Plain,
     patch: &Plain,
 ) -> Result<(bool, Option<Cvc>), Error> {
