@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::openapi::{SOURCE, document};
 
 /// The attributes of an object in the order of the source. A name that stands twice is an error:
-/// serde_json would keep the last one.
+/// `serde_json` would keep the last one.
 struct Attributes(Vec<(String, Box<RawValue>)>);
 
 impl<'de> Deserialize<'de> for Attributes {

@@ -32,7 +32,9 @@ fn types(schema: &Value) -> Vec<&str> {
     match &schema["type"] {
         Value::String(one) => vec![one.as_str()],
         Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
-        _ => schema["anyOf"].as_array().into_iter().flatten().flat_map(types).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+            schema["anyOf"].as_array().into_iter().flatten().flat_map(types).collect()
+        }
     }
 }
 
