@@ -131,7 +131,9 @@ impl House {
         let address = url.split("//").nth(1).and_then(|it| it.parse().ok()).expect("an address");
         let metrics = hello["metrics"].as_str().map(str::to_owned);
         let results = hello["results"].as_str().map(str::to_owned);
-        let running = Running { child, url, metrics, results, address, stdout, recorder: None };
+        let own_url = url.clone();
+        let recorder = None;
+        let running = Running { child, url, own_url, metrics, results, address, stdout, recorder };
         running.recorded()
     }
 
@@ -157,6 +159,8 @@ pub(crate) fn eventually(mut what: impl FnMut() -> bool) -> bool {
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) url: String,
+    /// The URL that the program itself says.
+    pub(crate) own_url: String,
     /// Where it says its metrics are.
     pub(crate) metrics: Option<String>,
     /// Where it says that directory servers come with results.
