@@ -52,12 +52,13 @@ fn main() -> ExitCode {
     let mut stdout = BufReader::new(child.stdout.take().expect("it was piped"));
     let mut line = String::new();
     stdout.read_line(&mut line).expect("its output can be read");
-    let mut hello: Value = serde_json::from_str(&line).expect("its first line is JSON");
-    let server = hello["url"].as_str().and_then(|it| it.strip_prefix("http://"));
-    let server: SocketAddr = server.and_then(|it| it.parse().ok()).expect("its address");
+    let hello: Value = serde_json::from_str(&line).expect("its first line is JSON");
+    let own_url = hello["url"].as_str().expect("its URL");
+    let server = own_url.strip_prefix("http://").and_then(|it| it.parse().ok());
+    let server: SocketAddr = server.expect("its address");
     let recorder = waiting.forward(server);
-    hello["url"] = url.into();
-    println!("{hello}");
+    // The page of the demo is at the same address.
+    print!("{}", line.replace(own_url, &url));
     let passing = move || io::copy(&mut stdout, &mut io::stdout());
     let passing = Builder::new().name("output".to_owned()).spawn(passing).expect("a thread");
     runtime.block_on(wait_for_termination(terminated.expect("a signal"), &mut child));
