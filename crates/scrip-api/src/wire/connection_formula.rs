@@ -1,7 +1,5 @@
 //! A connection formula, as clients read it.
 
-pub(crate) mod described;
-
 use std::sync::LazyLock;
 
 use bytes::Bytes;
@@ -100,5 +98,12 @@ mod tests {
         let (first, second) = (catalog(), catalog());
         assert!(first.len() > 1000);
         assert!(std::ptr::eq(first.as_ptr(), second.as_ptr()));
+    }
+
+    #[test]
+    fn example_of_the_document_is_a_formula_of_the_catalog() {
+        let short = CATALOG.iter().filter(|it| it.currencies.len() < 8 && it.countries.len() < 8);
+        let first = short.take(1).map(|it| serde_json::json!(WireFormula::of(it)));
+        crate::openapi::tests::assert_examples("ConnectionFormula", first);
     }
 }

@@ -1,6 +1,7 @@
 //! Records of what was done and seen, on the wire.
 
-pub(crate) mod described;
+#[cfg(test)]
+mod tests;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use scrip_core::{

@@ -1,7 +1,5 @@
 //! The part of an address behind the question mark.
 
-pub(crate) mod described;
-
 use std::borrow::Cow;
 
 use scrip_core::{

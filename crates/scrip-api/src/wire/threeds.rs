@@ -1,10 +1,11 @@
 //! 3-D Secure sessions on the wire. (`session.rs` is about the sessions of browsers' keys.)
 
 mod authentication;
-pub(crate) mod described;
 mod device;
 mod request;
 mod session;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use authentication::{authenticated, challenge_result};
 pub(crate) use request::{Seen, parse_authentication, parse_device, parse_new};

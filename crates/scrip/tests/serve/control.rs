@@ -34,7 +34,7 @@ fn a_server_tells_about_itself() {
     assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
     let said = status(&house);
     assert_eq!(said["pid"], server.child.id());
-    assert_eq!(said["url"], server.url.as_str());
+    assert_eq!(said["url"], server.own_url.as_str());
     assert_eq!(said["sealed"], true);
     assert_eq!(said["connections"], 0);
     assert!(said["version"].is_string() && said["started_at"].is_string());

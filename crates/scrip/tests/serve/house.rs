@@ -10,6 +10,11 @@ use std::{
     time::Duration,
 };
 
+use peers::{
+    contract::Contract,
+    recorder::{Recorder, Waiting},
+};
+use scrip_api::openapi::document;
 use serde_json::Value;
 
 use crate::stop::wait;
@@ -126,7 +131,10 @@ impl House {
         let address = url.split("//").nth(1).and_then(|it| it.parse().ok()).expect("an address");
         let metrics = hello["metrics"].as_str().map(str::to_owned);
         let results = hello["results"].as_str().map(str::to_owned);
-        Running { child, url, metrics, results, address, stdout }
+        let own_url = url.clone();
+        let recorder = None;
+        let running = Running { child, url, own_url, metrics, results, address, stdout, recorder };
+        running.recorded()
     }
 
     pub(crate) fn log(&self) -> String {
@@ -151,15 +159,39 @@ pub(crate) fn eventually(mut what: impl FnMut() -> bool) -> bool {
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) url: String,
+    /// The URL that the program itself says.
+    pub(crate) own_url: String,
     /// Where it says its metrics are.
     pub(crate) metrics: Option<String>,
     /// Where it says that directory servers come with results.
     pub(crate) results: Option<String>,
     pub(crate) address: SocketAddr,
     stdout: BufReader<ChildStdout>,
+    /// Before a server without TLS, which clients are told the address of.
+    recorder: Option<Recorder>,
 }
 
+/// The demo shop and the metrics are not part of the interface.
+const UNDOCUMENTED: &[&str] = &["/demo", "/metrics"];
+
 impl Running {
+    fn recorded(mut self) -> Self {
+        if self.url.starts_with("http://") {
+            let recorder = Waiting::new().forward(self.address);
+            self.address = recorder.address;
+            self.url = format!("http://{}", self.address);
+            self.recorder = Some(recorder);
+        }
+        self
+    }
+
+    /// The first response that the document does not have.
+    fn undocumented(&self) -> Option<String> {
+        let contract = Contract::new(document(), UNDOCUMENTED);
+        let exchanges = self.recorder.as_ref().map(Recorder::exchanges).unwrap_or_default();
+        exchanges.iter().find_map(|it| contract.check(it).err())
+    }
+
     pub(crate) fn ask(&self, method: &str, path: &str) -> Reply {
         let config = ureq::Agent::config_builder().http_status_as_error(false).build();
         let agent: ureq::Agent = config.into();
@@ -195,6 +227,9 @@ impl Drop for Running {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
+        if !thread::panicking() {
+            assert_eq!(self.undocumented(), None, "each response is in the OpenAPI document");
+        }
     }
 }
 

@@ -87,7 +87,7 @@ fn plain_http_stays_on_this_machine_unless_told() {
     let house = House::founded().set("SCRIP_SERVER_LISTEN", "0.0.0.0:0");
     house.refused(&["serve"], "server.plain_http = true");
     let house = house.set("SCRIP_SERVER_PLAIN_HTTP", "true");
-    assert!(house.serve().url.starts_with("http://0.0.0.0:"));
+    assert!(house.serve().own_url.starts_with("http://0.0.0.0:"));
 }
 
 #[test]

@@ -1,11 +1,15 @@
-//! A client that knows what it sent and what came back, and nothing in between: no retries.
+//! A client that knows what it sent and what came back, and nothing in between: no retries. Every
+//! response must be in the OpenAPI document.
 
 use std::{
+    collections::HashMap,
     io::{self, BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
     time::Duration,
 };
 
+use peers::contract::{Contract, Exchange};
+use scrip_api::openapi::document;
 use serde_json::Value;
 
 /// Far longer than any answer takes: a server that hangs fails the test.
@@ -52,16 +56,18 @@ impl Client {
         }
         head.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
         self.stream.get_mut().write_all(head.as_bytes())?;
-        self.answer()
+        let exchange = self.answer(line)?;
+        assert_eq!(Contract::new(document(), &[]).check(&exchange), Ok(()));
+        Ok(Answer { status: exchange.status, body: exchange.body })
     }
 
-    fn answer(&mut self) -> io::Result<Answer> {
+    fn answer(&mut self, request: &str) -> io::Result<Exchange> {
         let broken = |what: &str| io::Error::new(io::ErrorKind::UnexpectedEof, what.to_owned());
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
         let status = line.split(' ').nth(1).and_then(|it| it.parse().ok());
         let status = status.ok_or_else(|| broken("no status"))?;
-        let mut length = 0;
+        let (mut length, mut headers) = (0, HashMap::new());
         loop {
             line.clear();
             if self.stream.read_line(&mut line)? == 0 {
@@ -71,9 +77,13 @@ impl Client {
             if name.eq_ignore_ascii_case("content-length") {
                 length = value.trim().parse().map_err(|_| broken("no length"))?;
             }
+            headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
         }
         let mut body = vec![0; length];
         self.stream.read_exact(&mut body)?;
-        Ok(Answer { status, body: String::from_utf8(body).map_err(|_| broken("not text"))? })
+        let body = String::from_utf8(body).map_err(|_| broken("not text"))?;
+        let (method, path) = request.split_once(' ').unwrap_or((request, ""));
+        let (method, path) = (method.to_owned(), path.to_owned());
+        Ok(Exchange { method, path, status, headers, body })
     }
 }

@@ -1,6 +1,7 @@
 //! Permissions and rules on the wire.
 
-pub(crate) mod described;
+#[cfg(test)]
+mod tests;
 
 use scrip_core::{
     access::{AccessPolicy, AccessRule, Condition, RULES_MAX, Reach},

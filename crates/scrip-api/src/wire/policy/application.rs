@@ -1,6 +1,7 @@
 //! Applications and their keys on the wire.
 
-pub(crate) mod described;
+#[cfg(test)]
+mod tests;
 
 use scrip_core::{
     access::AccessPolicy,

@@ -1,6 +1,7 @@
 //! Access sessions on the wire.
 
-pub(crate) mod described;
+#[cfg(test)]
+mod tests;
 
 use scrip_core::{
     answer::Rendered,

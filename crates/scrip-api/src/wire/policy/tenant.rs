@@ -1,6 +1,7 @@
 //! Tenants on the wire. Settings are texts there, even those that are true or false.
 
-pub(crate) mod described;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,7 @@
 //! What a tenant uses, on the wire: the total twice, because clients differ in where they look.
 
-pub(crate) mod described;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,7 @@
 //! Card details on the wire, for whatever is made of a card.
 
-pub(crate) mod described;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use scrip_core::{
     bin_data::{Authentication, Brand, Country, Funding},

@@ -1,7 +1,5 @@
 //! What a detokenization expression sees of a whole token.
 
-pub(crate) mod described;
-
 use scrip_core::{
     operations::detokenize::Wholes, plain::Plain, token::TokenView, token_intent::TokenIntentView,
 };

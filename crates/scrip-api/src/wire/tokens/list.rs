@@ -1,6 +1,7 @@
 //! Lists of tokens on the wire: what is asked behind the question mark, and pages.
 
-pub(crate) mod described;
+#[cfg(test)]
+mod tests;
 
 use axum::response::Response;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};

@@ -3,8 +3,6 @@
 //! A query is made of terms, `field:value` or `field:"a value"`, joined with AND. What else one
 //! might write is refused with the rule that it breaks.
 
-pub(crate) mod described;
-
 use scrip_core::{
     cursor_page::{TokenFilter, TokensAsked},
     id::TokenId,
@@ -241,6 +239,12 @@ mod tests {
         let terms = terms(query).unwrap();
         let read: Vec<_> = terms.iter().map(|it| (it.field.as_str(), it.value.as_str())).collect();
         assert_eq!(read, expected, "{query}");
+    }
+
+    #[test]
+    fn limit_of_queries_is_in_the_document() {
+        let queries = ["TokenSearch.query", "NumberedTokenSearch.query"];
+        crate::openapi::tests::assert_limit_usize(&queries, "maxLength", QUERY_BYTES_MAX);
     }
 
     #[test]

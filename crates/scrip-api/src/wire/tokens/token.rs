@@ -1,6 +1,7 @@
 //! Tokens on the wire.
 
-pub(crate) mod described;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,5 @@
 //! Tokens inside of any JSON.
 
-pub(crate) mod described;
-
 use scrip_core::{
     answer::{Rendered, Span},
     error::{Error, FieldError},

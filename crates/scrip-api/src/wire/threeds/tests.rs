@@ -1,13 +1,34 @@
-//! Examples of answers, made by what makes answers. They have every attribute that there is.
+//! Examples of the OpenAPI document, made by the code that writes responses; and the attributes that the
+//! reader declares, compared with the document.
+
+mod attributes;
 
 use scrip_threeds::request::{DeviceInfo, SdkRenderOptions};
 use serde_json::{Map, Value, json};
 
-use crate::wire::threeds::{
-    authentication::{AuthenticationBody, CardBody, ExtensionBody, RenderingBody},
-    device,
-    session::{MethodBody, NewSessionBody, SessionBody, VersionBody},
+use crate::{
+    openapi::tests::{assert_examples, assert_limit_usize},
+    wire::threeds::{
+        authentication::{AuthenticationBody, CardBody, ExtensionBody, RenderingBody},
+        device,
+        request::METADATA_MAX,
+        session::{MethodBody, NewSessionBody, SessionBody, VersionBody},
+    },
 };
+
+#[test]
+fn examples_of_threeds_sessions_are_what_the_code_writes() {
+    assert_examples("CreatedThreedsSession", [created()]);
+    assert_examples("ThreedsSession", [whole()]);
+    assert_examples("ThreedsAuthentication", [authentication()]);
+}
+
+#[test]
+fn limit_of_metadata_is_in_the_document() {
+    for schema in ["NewThreedsSession", "CreatedThreedsSession", "ThreedsSession"] {
+        assert_limit_usize(&[&format!("{schema}.metadata")], "maxProperties", METADATA_MAX);
+    }
+}
 
 const ID: &str = "7c5d2b8e-4f10-4c1e-9a57-2e6b8d3f0a94";
 const OTHER_ID: &str = "b8a3f6f4-7d1e-4e0c-8c33-90b1d7a2c5e6";
@@ -25,7 +46,7 @@ fn metadata() -> Map<String, Value> {
     Map::from_iter([("order".to_owned(), json!({"number": 7}))])
 }
 
-pub(super) fn created() -> Value {
+fn created() -> Value {
     let metadata = metadata();
     json!(NewSessionBody {
         id: ID.to_owned(),
@@ -42,7 +63,7 @@ pub(super) fn created() -> Value {
     })
 }
 
-pub(super) fn whole() -> Value {
+fn whole() -> Value {
     let metadata = metadata();
     json!(SessionBody {
         id: ID.to_owned(),
@@ -99,7 +120,7 @@ fn device_info() -> DeviceInfo {
     }
 }
 
-pub(super) fn authentication() -> Value {
+fn authentication() -> Value {
     json!(outcome(&metadata()))
 }
 
