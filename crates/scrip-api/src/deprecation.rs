@@ -1,4 +1,6 @@
 //! What the interface has given up: one table, how an answer tells of it, and who is refused.
+//!
+//! The table is the file `deprecation/table.json`.
 
 #[cfg(test)]
 mod page;
@@ -9,20 +11,20 @@ use hyper::{
     HeaderMap,
     header::{HeaderName, HeaderValue, LINK},
 };
-use jiff::{
-    civil::{Date, date},
-    fmt::rfc2822::DateTimePrinter,
-    tz::TimeZone,
-};
+use jiff::{civil::Date, fmt::rfc2822::DateTimePrinter, tz::TimeZone};
 use scrip_core::audit::Operation;
+use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::{pipeline::Asked, problem::Problem, routes::Handling};
 
 /// One row of the interface's table. The days are the interface's, and begin in UTC.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Deprecated {
     pub(crate) feature: &'static str,
+    #[serde(deserialize_with = "read_date")]
     pub(crate) since: Date,
+    #[serde(deserialize_with = "read_date")]
     pub(crate) shutdown: Date,
     /// What to do instead, as one would tell somebody.
     pub(crate) instead: &'static str,
@@ -30,7 +32,8 @@ pub struct Deprecated {
 }
 
 /// What has become of it here.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case", bound(deserialize = "'de: 'static"))]
 pub(crate) enum Standing {
     /// It works until the operator switches it off.
     Kept(Former),
@@ -47,94 +50,37 @@ pub(crate) enum Standing {
 }
 
 /// An operation of ours, and what has taken its place.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 pub(crate) struct Former {
+    #[serde(deserialize_with = "read_operation")]
     pub(crate) operation: Operation,
     pub(crate) successor: Successor,
 }
 
 /// Where the successor is.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Successor {
     At(&'static str),
     /// In the place of the last segment of the path that was asked for.
     Beside(&'static str),
 }
 
-pub(crate) static TABLE: [Deprecated; 9] = [
-    Deprecated {
-        feature: "List Tokens v1",
-        since: date(2025, 1, 3),
-        shutdown: date(2025, 3, 1),
-        instead: "use List Tokens v2, GET /v2/tokens",
-        standing: Standing::Kept(Former {
-            operation: Operation::ListTokensV1,
-            successor: Successor::At("/v2/tokens"),
-        }),
-    },
-    Deprecated {
-        feature: "Search Tokens v1",
-        since: date(2025, 1, 3),
-        shutdown: date(2025, 3, 1),
-        instead: "use Search Tokens v2, POST /v2/tokens/search",
-        standing: Standing::Kept(Former {
-            operation: Operation::SearchTokensV1,
-            successor: Successor::At("/v2/tokens/search"),
-        }),
-    },
-    Deprecated {
-        feature: "callback_url of asynchronous reactors",
-        since: date(2024, 11, 1),
-        shutdown: date(2025, 1, 15),
-        instead: "use the webhook events of reactors, and /reactors/{id}/react-async",
-        standing: Standing::Unbuilt,
-    },
-    Deprecated {
-        feature: "Legacy rate limits",
-        since: date(2024, 6, 10),
-        shutdown: date(2024, 7, 16),
-        instead: "expect the rate limits of the interface",
-        standing: Standing::Never,
-    },
-    Deprecated {
-        feature: "Regeneration of an application's key",
-        since: date(2024, 4, 17),
-        shutdown: date(2024, 10, 17),
-        instead: "create another key at /applications/{id}/keys, and delete the old one when nobody uses it",
-        standing: Standing::Removed(Former {
-            operation: Operation::RegenerateApplicationKey,
-            successor: Successor::Beside("keys"),
-        }),
-    },
-    Deprecated {
-        feature: "Complex queries of token search",
-        since: date(2024, 1, 23),
-        shutdown: date(2024, 1, 23),
-        instead: "search for a single term",
-        standing: Standing::Refused,
-    },
-    Deprecated {
-        feature: "Formulas of reactors",
-        since: date(2023, 10, 16),
-        shutdown: date(2024, 2, 14),
-        instead: "use reactors with a code attribute",
-        standing: Standing::Unbuilt,
-    },
-    Deprecated {
-        feature: "request_reactor_id and response_reactor_id of proxies",
-        since: date(2022, 11, 30),
-        shutdown: date(2023, 3, 31),
-        instead: "use request_transform and response_transform",
-        standing: Standing::Unbuilt,
-    },
-    Deprecated {
-        feature: "Privacy settings of tokens",
-        since: date(2022, 10, 13),
-        shutdown: date(2023, 2, 1),
-        instead: "use containers and access rules",
-        standing: Standing::Ignored,
-    },
-];
+/// The file beside this one, read once. The texts borrow from it.
+pub(crate) static TABLE: LazyLock<Vec<Deprecated>> =
+    LazyLock::new(|| serde_json::from_str(FILE).expect("the embedded table is well formed"));
+
+const FILE: &str = include_str!("deprecation/table.json");
+
+fn read_date<'de, D: Deserializer<'de>>(from: D) -> Result<Date, D::Error> {
+    <&str>::deserialize(from)?.parse().map_err(D::Error::custom)
+}
+
+fn read_operation<'de, D: Deserializer<'de>>(from: D) -> Result<Operation, D::Error> {
+    let name = <&str>::deserialize(from)?;
+    Operation::parse(name).ok_or_else(|| D::Error::custom(format!("{name} is no operation")))
+}
 
 impl Deprecated {
     pub(crate) fn former(&self) -> Option<&Former> {
@@ -305,8 +251,32 @@ mod tests {
     /// RFC 9745 wants no sunset before the deprecation.
     #[test]
     fn nothing_ends_before_it_is_deprecated() {
-        for row in &TABLE {
+        for row in TABLE.iter() {
             assert!(row.since <= row.shutdown, "{}", row.feature);
+        }
+    }
+
+    #[test]
+    fn deprecated_operations_have_routes() {
+        assert_eq!(TABLE.len(), 9);
+        for former in TABLE.iter().filter_map(Deprecated::former) {
+            let is_route = ROUTES.iter().any(|it| it.operation == former.operation);
+            assert!(is_route, "{:?} has no route", former.operation);
+        }
+    }
+
+    #[test]
+    fn unknown_operations_dates_and_attributes_are_rejected() {
+        let row = |from: &str, to: &str| FILE.replacen(from, to, 1);
+        let read = |text: String| serde_json::from_str::<Vec<Deprecated>>(text.leak());
+        assert!(read(FILE.to_owned()).is_ok());
+        for (from, to) in [
+            ("list_tokens_v1", "list_tokens_v0"),
+            ("2025-03-01", "2025-02-29"),
+            ("\"unbuilt\"", "\"planned\""),
+            ("\"since\"", "\"from\""),
+        ] {
+            assert!(FILE.contains(from) && read(row(from, to)).is_err(), "{to}");
         }
     }
 

@@ -61,8 +61,8 @@ impl WireFormula {
             display_name: formula.display_name,
             method: "card",
             fields: formula.fields.iter().map(WireField::of).collect(),
-            supported_currencies: formula.currencies,
-            supported_countries: formula.countries,
+            supported_currencies: &formula.currencies,
+            supported_countries: &formula.countries,
             supported_features: WireFeatures::of(&formula.features),
         }
     }

@@ -6,7 +6,6 @@
 
 mod brand;
 mod built_in;
-mod checksum;
 mod country;
 mod encoded;
 mod facts;

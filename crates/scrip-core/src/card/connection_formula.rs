@@ -1,90 +1,63 @@
 //! The catalog of connection formulas: which processors can be connected, and what each asks for.
 //!
-//! Reviewed data, a file for each processor with its sources beside it. Where these disagree, or a
-//! thing is not sure, the smaller list and the weaker claim stand.
+//! The catalog is the file `data/connection_formulas.json`: reviewed data with its sources. Where
+//! these disagree, or a thing is not sure, the smaller list and the weaker claim stand.
 
-mod adyen;
-mod authipay;
-mod authorizenet;
-mod braintree;
-mod chaseorbital;
-mod checkoutcom;
-mod cybersource;
-mod dlocal;
-mod ebanx;
-mod fiserv;
-mod nmi;
-mod nuvei;
-mod planet;
-mod razorpay;
-mod stripe;
 #[cfg(test)]
 mod tests;
-mod trustpayments;
-mod usaepay;
-mod worldpayvap;
 
-/// Every formula, by id.
-pub static CATALOG: [Formula; 18] = [
-    adyen::FORMULA,
-    authipay::FORMULA,
-    authorizenet::FORMULA,
-    braintree::FORMULA,
-    chaseorbital::FORMULA,
-    checkoutcom::FORMULA,
-    cybersource::FORMULA,
-    dlocal::FORMULA,
-    ebanx::FORMULA,
-    fiserv::FORMULA,
-    nmi::FORMULA,
-    nuvei::FORMULA,
-    planet::FORMULA,
-    razorpay::FORMULA,
-    stripe::FORMULA,
-    trustpayments::FORMULA,
-    usaepay::FORMULA,
-    worldpayvap::FORMULA,
-];
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+/// Every formula, by id. Read once; the texts borrow from the embedded file.
+pub static CATALOG: LazyLock<Vec<Formula>> =
+    LazyLock::new(|| serde_json::from_str(FILE).expect("the embedded catalog is well formed"));
+
+const FILE: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/connection_formulas.json"));
 
 /// How one processor is connected. All are for cards; there are none for banks and wallets yet.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Formula {
     pub id: &'static str,
     pub display_name: &'static str,
-    pub fields: &'static [Field],
+    pub sources: Sources,
+    pub fields: Vec<Field>,
     /// ISO 4217, alphabetic.
-    pub currencies: &'static [&'static str],
+    pub currencies: Vec<&'static str>,
     /// ISO 3166-1, two letters.
-    pub countries: &'static [&'static str],
+    pub countries: Vec<&'static str>,
     pub features: Features,
 }
 
 /// A credential. Every one so far is a line of text.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Field {
     pub key: &'static str,
     pub display_name: &'static str,
     pub required: bool,
+    /// Whether it must not be shown. The others name whom the secret belongs to.
     pub secret: bool,
 }
 
-impl Field {
-    const fn secret(key: &'static str, display_name: &'static str) -> Self {
-        Self { key, display_name, required: true, secret: true }
-    }
-
-    /// Names whom the secret belongs to, and can be shown.
-    const fn open(key: &'static str, display_name: &'static str) -> Self {
-        Self { key, display_name, required: true, secret: false }
-    }
-
-    const fn optional(mut self) -> Self {
-        self.required = false;
-        self
-    }
+/// Where the facts of a formula come from. Sources that a text calls known were not read again.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sources {
+    /// The month in which the sources were read, such as `2026-11`.
+    pub read: &'static str,
+    pub note: Option<&'static str>,
+    pub credentials: &'static str,
+    pub currencies: &'static str,
+    pub countries: &'static str,
+    pub features: &'static str,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Features {
     /// Takes the data of an authentication that was made elsewhere.
     pub three_d_secure_pass_through: bool,

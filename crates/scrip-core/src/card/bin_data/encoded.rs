@@ -12,7 +12,6 @@ use std::fmt;
 
 use super::{
     BinDigits, BinTable, Brand, Country, Facts, Funding,
-    checksum::crc32,
     facts::{Additional, AdditionalBrand},
     table::Stretch,
 };
@@ -70,7 +69,7 @@ impl BinTable {
             bytes.extend_from_slice(&stretch.to.to_be_bytes());
             bytes.extend_from_slice(&stretch.facts.to_be_bytes());
         }
-        let checksum = crc32(&bytes);
+        let checksum = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&checksum.to_be_bytes());
         bytes
     }
@@ -92,7 +91,7 @@ impl BinTable {
             return Err(Damage::Length);
         }
         let (covered, checksum) = bytes.split_last_chunk().ok_or(Damage::Length)?;
-        if crc32(covered) != u32::from_be_bytes(*checksum) {
+        if crc32fast::hash(covered) != u32::from_be_bytes(*checksum) {
             return Err(Damage::Checksum);
         }
         let facts_bytes = facts_count.checked_mul(FACTS_BYTES).ok_or(Damage::Length)?;
@@ -227,13 +226,20 @@ mod tests {
         let bytes = sample().to_bytes();
         let (covered, checksum) = bytes.split_last_chunk::<4>().unwrap();
         assert_eq!(covered, SAMPLE);
-        assert_eq!(u32::from_be_bytes(*checksum), crc32(SAMPLE));
+        assert_eq!(u32::from_be_bytes(*checksum), crc32fast::hash(SAMPLE));
         assert_eq!(BinTable::from_bytes(&bytes), Ok(sample()));
+    }
+
+    /// CRC-32 as of IEEE 802.3, with the check value of the standard.
+    #[test]
+    fn checksums_are_crc32_of_ieee() {
+        assert_eq!(crc32fast::hash(b"123456789"), 0xCBF4_3926);
+        assert_eq!(crc32fast::hash(b""), 0);
     }
 
     /// With a checksum that is right.
     fn checked(mut bytes: Vec<u8>) -> Result<BinTable, Damage> {
-        bytes.extend_from_slice(&crc32(&bytes).to_be_bytes());
+        bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());
         BinTable::from_bytes(&bytes)
     }
 
