@@ -59,7 +59,8 @@ fn defining_module(tree: &ModuleTree, path: ModulePath, depth: usize) -> Option<
     // An import from another crate resolves to nothing below the importing module.
     if import.path.get(..length) == Some(known) && import.path.len() > length {
         let child: ModulePath = import.path.get(..=length)?.to_vec();
-        let renamed = module.imports.iter().any(|it| it.name.as_deref() == child.last().map(String::as_str));
+        let renamed =
+            module.imports.iter().any(|it| it.name.as_deref() == child.last().map(String::as_str));
         if !tree.contains_key(&child) && !renamed {
             return None;
         }

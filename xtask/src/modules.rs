@@ -65,7 +65,8 @@ fn read_module(
     at: ModulePath,
     tree: &mut ModuleTree,
 ) -> Result<()> {
-    let mut collector = PathCollector { module: at.clone(), imports: Vec::new(), paths: Vec::new() };
+    let mut collector =
+        PathCollector { module: at.clone(), imports: Vec::new(), paths: Vec::new() };
     for item in items {
         collector.visit_item(item);
     }

@@ -3,13 +3,13 @@
 
 use std::{env, path::Path, sync::Arc};
 
-use peers::{
-    look::{Looked, look},
-    postgres::{Database, SERVING},
-};
 use rusqlite::types::ValueRef;
 use scrip_core::{audit::chain::Log, store::Store};
 use scrip_store::{PostgresStore, SqliteStore, postgres::PostgresSettings};
+use scrip_testing::postgres::{
+    Database, SERVING,
+    query::{Looked, look},
+};
 use uuid::Uuid;
 
 /// Of each server; there are dozens of them.

@@ -272,7 +272,7 @@ impl World {
         };
         let reboots = self.chance.between(0, 2) == 0;
         // Its file is closed before it is opened again.
-        self.vault.store = Arc::new(scrip_store::MemoryStore::default());
+        self.vault.store = Arc::new(scrip_testing::MemoryStore::default());
         {
             let mut machine = self.machine.lock().unwrap();
             machine.true_ms += rest;

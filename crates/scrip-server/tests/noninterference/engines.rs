@@ -2,9 +2,9 @@
 
 use std::{path::Path, sync::Arc};
 
-use peers::postgres::{Database, SERVING};
 use scrip_core::store::Store;
 use scrip_store::{PostgresStore, SqliteStore, postgres::PostgresSettings};
+use scrip_testing::postgres::{Database, SERVING};
 
 use crate::run::World;
 

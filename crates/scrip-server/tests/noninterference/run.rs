@@ -6,7 +6,7 @@ use axum::{body::Body, extract::Request};
 use futures_util::future::join_all;
 use http_body_util::BodyExt;
 use scrip_core::{disclosure::DisclosureRules, store::Store};
-use scrip_store::MemoryStore;
+use scrip_testing::MemoryStore;
 use serde_json::{Value, json};
 
 use crate::{

@@ -30,7 +30,7 @@ use scrip_core::{
 };
 use scrip_seal::{EpochKeys, RootKey};
 use scrip_server::{app::App, http::InProcess, limiter::Limiter};
-use scrip_store::{MemorySnapshot, MemoryStore};
+use scrip_testing::{MemorySnapshot, MemoryStore};
 
 use crate::{directory_server::ApprovingServer, random, step::Actor};
 

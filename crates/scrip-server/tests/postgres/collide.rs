@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use peers::cluster::Cluster;
+use scrip_testing::postgres::cluster::Cluster;
 use serde_json::{Value, json};
 
 use crate::{

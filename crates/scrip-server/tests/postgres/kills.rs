@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use peers::cluster::{Cluster, Replication};
+use scrip_testing::postgres::cluster::{Cluster, Replication};
 
 use crate::{
     Length,

@@ -1,6 +1,6 @@
 //! PostgreSQL is away for a while, or does not answer: nodes say so, and recover by themselves.
 
-use peers::cluster::Cluster;
+use scrip_testing::postgres::cluster::Cluster;
 use serde_json::json;
 
 use crate::{

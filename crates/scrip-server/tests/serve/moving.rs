@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
-use peers::postgres::Database;
+use scrip_testing::postgres::Database;
 use serde_json::Value;
 
 use crate::{

@@ -3,7 +3,7 @@
 
 use std::{fs, time::Duration};
 
-use peers::cluster::Cluster;
+use scrip_testing::postgres::cluster::Cluster;
 use serde_json::Value;
 
 use crate::{

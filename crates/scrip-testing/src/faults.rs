@@ -1,0 +1,3 @@
+//! Fault injection: stores and directory servers that do what a test decides.
+
+pub mod schedule;
