@@ -1,7 +1,5 @@
 //! A server whose store breaks one promise, to see that breaking it is noticed.
 
-use std::{fs, io::Write, path::Path, sync::Arc, time::Duration};
-
 use scrip_core::{
     Vault,
     access_session::{AccessSessionId, AccessSessionRecord},
@@ -20,9 +18,10 @@ use scrip_core::{
     measure::StoreMeasures,
     policy::{PolicyRecords, Signed},
     store::{
-        AccessSessionStore, AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy,
-        DeleteToken, Outcome, SessionCardStore, Store, StoreFuture, StoreStatus, StoredToken,
-        TokenBatch, TokenWrite,
+        AccessSessionStore, AnswerStore, AskedAnswer, AuditStore, Batched, Beside, Changed,
+        Claimed, DecidePolicy, DeleteToken, DirectoryStore, EventStore, ListingStore, Maintenance,
+        Outcome, PolicyStore, SessionStore, StoreFuture, StoreStatus, StoredToken, TokenBatch,
+        TokenIntentStore, TokenStore, TokenWrite, UsageStore,
     },
     threeds::{EventRecord, SessionRecord, SessionWrite},
     time::{Month, Timestamp},
@@ -30,6 +29,8 @@ use scrip_core::{
     usage::Usage,
     vault_rows::{DeletedTenant, NotedTime},
 };
+use std::{fs, io::Write, path::Path, sync::Arc, time::Duration};
+
 use scrip_seal::{EpochKeys, RootKey};
 use scrip_server::{app::App, clock::SystemClock, limiter::Limiter, serve::serve};
 use scrip_store::SqliteStore;
@@ -107,26 +108,6 @@ struct Faulty {
     fault: Fault,
 }
 
-impl AccessSessionStore for Faulty {
-    fn list_access_sessions<'a>(
-        &'a self,
-        mandate: &'a Mandate,
-        now: Timestamp,
-        sessions_max: usize,
-    ) -> StoreFuture<'a, Vec<Signed<AccessSessionRecord>>> {
-        self.inner.list_access_sessions(mandate, now, sessions_max)
-    }
-
-    fn revoke_access_session(
-        &self,
-        mandate: Mandate,
-        id: AccessSessionId,
-        written: Beside,
-    ) -> StoreFuture<'_, Changed> {
-        self.inner.revoke_access_session(mandate, id, written)
-    }
-}
-
 impl GuessStore for Faulty {
     fn find_guesses<'a>(
         &'a self,
@@ -146,18 +127,7 @@ impl GuessStore for Faulty {
     }
 }
 
-impl SessionCardStore for Faulty {
-    fn is_named_by_session<'a>(
-        &'a self,
-        inquiry: Inquiry,
-        token: &'a TokenId,
-        now: Timestamp,
-    ) -> StoreFuture<'a, bool> {
-        self.inner.is_named_by_session(inquiry, token, now)
-    }
-}
-
-impl Store for Faulty {
+impl TokenStore for Faulty {
     /// What makes tokens is faulty, or what records reads is.
     fn write_tokens(&self, inquiry: Inquiry, mut batch: TokenBatch) -> StoreFuture<'_, Batched> {
         let inner = Arc::clone(&self.inner);
@@ -204,6 +174,12 @@ impl Store for Faulty {
         self.inner.find_tokens(inquiry, ids, now)
     }
 
+    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
+        self.inner.delete_token(permit, delete)
+    }
+}
+
+impl ListingStore for Faulty {
     fn list_tokens(&self, inquiry: Inquiry, list: ListTokens) -> StoreFuture<'_, Listing> {
         self.inner.list_tokens(inquiry, list)
     }
@@ -211,7 +187,9 @@ impl Store for Faulty {
     fn survey_tokens(&self, inquiry: Inquiry, survey: SurveyTokens) -> StoreFuture<'_, Surveyed> {
         self.inner.survey_tokens(inquiry, survey)
     }
+}
 
+impl TokenIntentStore for Faulty {
     fn insert_token_intent(
         &self,
         inquiry: Inquiry,
@@ -238,23 +216,9 @@ impl Store for Faulty {
     ) -> StoreFuture<'_, Changed> {
         self.inner.delete_token_intent(inquiry, id, audit)
     }
+}
 
-    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
-        self.inner.delete_token(permit, delete)
-    }
-
-    fn sweep_tokens(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        self.inner.sweep_tokens(ended, audit)
-    }
-
-    fn sweep_token_intents(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        self.inner.sweep_token_intents(ended, audit)
-    }
-
-    fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize> {
-        self.inner.sweep_cvcs(ended)
-    }
-
+impl AnswerStore for Faulty {
     fn claim_answer(&self, asked: AskedAnswer) -> StoreFuture<'_, Claimed> {
         self.inner.claim_answer(asked)
     }
@@ -262,7 +226,9 @@ impl Store for Faulty {
     fn forget_answers(&self, before: Timestamp) -> StoreFuture<'_, usize> {
         self.inner.forget_answers(before)
     }
+}
 
+impl DirectoryStore for Faulty {
     fn load_directory(&self) -> StoreFuture<'_, DirectoryRecords> {
         self.inner.load_directory()
     }
@@ -271,6 +237,149 @@ impl Store for Faulty {
         self.inner.insert_system_keys(keys)
     }
 
+    fn directory_version(&self) -> StoreFuture<'_, i64> {
+        self.inner.directory_version()
+    }
+}
+
+impl PolicyStore for Faulty {
+    fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()> {
+        self.inner.insert_tenant(records, audit)
+    }
+
+    fn change_policy(
+        &self,
+        mandate: Mandate,
+        decide: DecidePolicy,
+    ) -> StoreFuture<'_, Result<(), Error>> {
+        self.inner.change_policy(mandate, decide)
+    }
+
+    fn delete_tenant(
+        &self,
+        deletion: TenantDeletion,
+        audit: AuditRecord,
+    ) -> StoreFuture<'_, Result<Changed, Error>> {
+        self.inner.delete_tenant(deletion, audit)
+    }
+
+    fn list_deleted_tenants(&self) -> StoreFuture<'_, Vec<DeletedTenant>> {
+        self.inner.list_deleted_tenants()
+    }
+
+    fn purge_tenants(&self, tenants: Vec<TenantId>, now: Timestamp) -> StoreFuture<'_, usize> {
+        self.inner.purge_tenants(tenants, now)
+    }
+}
+
+impl AccessSessionStore for Faulty {
+    fn insert_access_session(
+        &self,
+        mandate: Mandate,
+        session: Signed<AccessSessionRecord>,
+        written: Beside,
+    ) -> StoreFuture<'_, ()> {
+        self.inner.insert_access_session(mandate, session, written)
+    }
+
+    fn find_access_session(
+        &self,
+        id: AccessSessionId,
+    ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>> {
+        self.inner.find_access_session(id)
+    }
+
+    fn find_access_session_by_nonce<'a>(
+        &'a self,
+        mandate: &'a Mandate,
+        nonce: [u8; 32],
+    ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>> {
+        self.inner.find_access_session_by_nonce(mandate, nonce)
+    }
+
+    fn authorize_access_session(
+        &self,
+        mandate: Mandate,
+        session: Signed<AccessSessionRecord>,
+        written: Beside,
+    ) -> StoreFuture<'_, Changed> {
+        self.inner.authorize_access_session(mandate, session, written)
+    }
+
+    fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+        self.inner.forget_access_sessions(before)
+    }
+
+    fn list_access_sessions<'a>(
+        &'a self,
+        mandate: &'a Mandate,
+        now: Timestamp,
+        sessions_max: usize,
+    ) -> StoreFuture<'a, Vec<Signed<AccessSessionRecord>>> {
+        self.inner.list_access_sessions(mandate, now, sessions_max)
+    }
+
+    fn revoke_access_session(
+        &self,
+        mandate: Mandate,
+        id: AccessSessionId,
+        written: Beside,
+    ) -> StoreFuture<'_, Changed> {
+        self.inner.revoke_access_session(mandate, id, written)
+    }
+}
+
+impl SessionStore for Faulty {
+    fn insert_session(&self, inquiry: Inquiry, write: SessionWrite) -> StoreFuture<'_, ()> {
+        self.inner.insert_session(inquiry, write)
+    }
+
+    fn find_session(
+        &self,
+        inquiry: Inquiry,
+        id: SessionId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<SessionRecord>> {
+        self.inner.find_session(inquiry, id, now)
+    }
+
+    fn find_notified_session(
+        &self,
+        id: SessionId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<SessionRecord>> {
+        self.inner.find_notified_session(id, now)
+    }
+
+    fn update_session(&self, write: SessionWrite) -> StoreFuture<'_, Changed> {
+        self.inner.update_session(write)
+    }
+
+    fn is_named_by_session<'a>(
+        &'a self,
+        inquiry: Inquiry,
+        token: &'a TokenId,
+        now: Timestamp,
+    ) -> StoreFuture<'a, bool> {
+        self.inner.is_named_by_session(inquiry, token, now)
+    }
+}
+
+impl EventStore for Faulty {
+    fn list_events(
+        &self,
+        after: i64,
+        events_max: usize,
+    ) -> StoreFuture<'_, Vec<(i64, EventRecord)>> {
+        self.inner.list_events(after, events_max)
+    }
+
+    fn forget_events(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+        self.inner.forget_events(before)
+    }
+}
+
+impl AuditStore for Faulty {
     fn record_access(&self, access: Access) -> StoreFuture<'_, ()> {
         if self.fault != Fault::Unseen {
             return self.inner.record_access(access);
@@ -313,127 +422,37 @@ impl Store for Faulty {
     fn prune_chain(&self, prune: PruneChain) -> StoreFuture<'_, usize> {
         self.inner.prune_chain(prune)
     }
+}
 
-    fn directory_version(&self) -> StoreFuture<'_, i64> {
-        self.inner.directory_version()
-    }
-
-    fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()> {
-        self.inner.insert_tenant(records, audit)
-    }
-
-    fn change_policy(
-        &self,
-        mandate: Mandate,
-        decide: DecidePolicy,
-    ) -> StoreFuture<'_, Result<(), Error>> {
-        self.inner.change_policy(mandate, decide)
-    }
-
-    fn delete_tenant(
-        &self,
-        deletion: TenantDeletion,
-        audit: AuditRecord,
-    ) -> StoreFuture<'_, Result<Changed, Error>> {
-        self.inner.delete_tenant(deletion, audit)
-    }
-
-    fn list_deleted_tenants(&self) -> StoreFuture<'_, Vec<DeletedTenant>> {
-        self.inner.list_deleted_tenants()
-    }
-
-    fn purge_tenants(&self, tenants: Vec<TenantId>, now: Timestamp) -> StoreFuture<'_, usize> {
-        self.inner.purge_tenants(tenants, now)
-    }
-
-    fn not_after(&self, at: Timestamp) -> StoreFuture<'_, Timestamp> {
-        self.inner.not_after(at)
-    }
-
-    fn insert_access_session(
-        &self,
-        mandate: Mandate,
-        session: Signed<AccessSessionRecord>,
-        written: Beside,
-    ) -> StoreFuture<'_, ()> {
-        self.inner.insert_access_session(mandate, session, written)
-    }
-
-    fn find_access_session(
-        &self,
-        id: AccessSessionId,
-    ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>> {
-        self.inner.find_access_session(id)
-    }
-
-    fn find_access_session_by_nonce<'a>(
-        &'a self,
-        mandate: &'a Mandate,
-        nonce: [u8; 32],
-    ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>> {
-        self.inner.find_access_session_by_nonce(mandate, nonce)
-    }
-
-    fn authorize_access_session(
-        &self,
-        mandate: Mandate,
-        session: Signed<AccessSessionRecord>,
-        written: Beside,
-    ) -> StoreFuture<'_, Changed> {
-        self.inner.authorize_access_session(mandate, session, written)
-    }
-
-    fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
-        self.inner.forget_access_sessions(before)
-    }
-
-    fn insert_session(&self, inquiry: Inquiry, write: SessionWrite) -> StoreFuture<'_, ()> {
-        self.inner.insert_session(inquiry, write)
-    }
-
-    fn find_session(
-        &self,
-        inquiry: Inquiry,
-        id: SessionId,
-        now: Timestamp,
-    ) -> StoreFuture<'_, Option<SessionRecord>> {
-        self.inner.find_session(inquiry, id, now)
-    }
-
-    fn find_notified_session(
-        &self,
-        id: SessionId,
-        now: Timestamp,
-    ) -> StoreFuture<'_, Option<SessionRecord>> {
-        self.inner.find_notified_session(id, now)
-    }
-
-    fn update_session(&self, write: SessionWrite) -> StoreFuture<'_, Changed> {
-        self.inner.update_session(write)
-    }
-
-    fn sweep_sessions(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        self.inner.sweep_sessions(ended, audit)
-    }
-
-    fn list_events(
-        &self,
-        after: i64,
-        events_max: usize,
-    ) -> StoreFuture<'_, Vec<(i64, EventRecord)>> {
-        self.inner.list_events(after, events_max)
-    }
-
-    fn forget_events(&self, before: Timestamp) -> StoreFuture<'_, usize> {
-        self.inner.forget_events(before)
-    }
-
+impl UsageStore for Faulty {
     fn find_usage<'a>(&'a self, mandate: &'a Mandate, month: Month) -> StoreFuture<'a, Usage> {
         self.inner.find_usage(mandate, month)
     }
 
     fn sweep_usage(&self, month: Month) -> StoreFuture<'_, usize> {
         self.inner.sweep_usage(month)
+    }
+}
+
+impl Maintenance for Faulty {
+    fn sweep_tokens(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        self.inner.sweep_tokens(ended, audit)
+    }
+
+    fn sweep_token_intents(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        self.inner.sweep_token_intents(ended, audit)
+    }
+
+    fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize> {
+        self.inner.sweep_cvcs(ended)
+    }
+
+    fn not_after(&self, at: Timestamp) -> StoreFuture<'_, Timestamp> {
+        self.inner.not_after(at)
+    }
+
+    fn sweep_sessions(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        self.inner.sweep_sessions(ended, audit)
     }
 
     fn note_time(&self, noted: NotedTime) -> StoreFuture<'_, ()> {

@@ -4,10 +4,11 @@ use scrip_core::{
     answer::{AnswerPart, AnswerRecord},
     id::{TenantId, TokenId},
     operations::claim_answer::ANSWER_RETENTION,
-    store::{AskedAnswer, StoreError, StoredAnswer, StoredPart},
+    store::{AnswerStore, AskedAnswer, Claimed, StoreError, StoreFuture, StoredAnswer, StoredPart},
+    time::Timestamp,
 };
 
-use super::State;
+use crate::memory::{MemoryStore, State};
 
 /// An answer, and the token that each of its parts shows.
 #[derive(Debug, Clone)]
@@ -15,6 +16,23 @@ pub(super) struct Answer {
     pub(super) tenant: TenantId,
     pub(super) record: AnswerRecord,
     pub(super) tokens: Vec<TokenId>,
+}
+
+impl AnswerStore for MemoryStore {
+    fn claim_answer(&self, asked: AskedAnswer) -> StoreFuture<'_, Claimed> {
+        let Some(claim) = self.claims.take(asked.digest) else {
+            return self.with(|_| Claimed::InFlight);
+        };
+        self.with(move |it| it.answer(&asked).map_or(Claimed::Claim(claim), Claimed::Answered))
+    }
+
+    fn forget_answers(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+        self.with(move |it| {
+            let had = it.answers.len();
+            it.answers.retain(|it| it.record.created_at > before);
+            had - it.answers.len()
+        })
+    }
 }
 
 impl State {

@@ -9,7 +9,7 @@ use scrip_core::{
     },
 };
 
-use super::{Row, State};
+use crate::memory::{Row, State};
 
 /// What one write did, and to which token.
 type Attempt = Result<(Outcome, TokenId), Obstacle>;
@@ -65,8 +65,8 @@ impl State {
         intent: Option<TokenIntentId>,
         audit: &AuditRecord,
     ) -> bool {
-        let converted = (&audit.also(Operation::ConvertTokenIntent), "converted");
-        intent.is_none_or(|it| self.end_intent(tenant, it, converted) == Changed::Done)
+        let audit = audit.also(Operation::ConvertTokenIntent);
+        intent.is_none_or(|it| self.end_intent(tenant, it, &audit, "converted") == Changed::Done)
     }
 
     fn insert(&mut self, tenant: TenantId, insert: InsertToken) -> Attempt {
@@ -75,7 +75,7 @@ impl State {
             return Err(Obstacle::IntentGone);
         }
         let (now, id) = (audit.at, token.record.id.clone());
-        let found = self.duplicate(tenant, &token.record, deduplicate, (None, now));
+        let found = self.duplicate(tenant, &token.record, deduplicate, None, now);
         let (outcome, id) = match found {
             Some(found) if deduplicate == Deduplicate::Tell => {
                 return Err(Obstacle::Duplicate(Box::new(found)));
@@ -110,7 +110,7 @@ impl State {
             return Err(Obstacle::IntentGone);
         }
         let (own_id, updated) = (token.id.clone(), token.clone());
-        let found = self.duplicate(tenant, &token, deduplicate, (Some(&own_id), audit.at));
+        let found = self.duplicate(tenant, &token, deduplicate, Some(&own_id), audit.at);
         let at = self.live(tenant, &own_id, audit.at);
         let is_named = unless_named.is_some_and(|now| self.names_token(tenant, &own_id, now));
         let row = at.and_then(|it| self.tokens.get_mut(it));

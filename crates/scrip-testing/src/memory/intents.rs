@@ -2,13 +2,48 @@
 
 use scrip_core::{
     audit::AuditRecord,
+    caller::Inquiry,
     id::{TenantId, TokenIntentId},
-    store::Changed,
+    store::{Beside, Changed, StoreFuture, TokenIntentStore},
     time::Timestamp,
     token_intent::StoredTokenIntent,
 };
 
-use super::State;
+use crate::memory::{MemoryStore, State};
+
+impl TokenIntentStore for MemoryStore {
+    fn insert_token_intent(
+        &self,
+        inquiry: Inquiry,
+        intent: StoredTokenIntent,
+        written: Beside,
+    ) -> StoreFuture<'_, ()> {
+        self.attempt(move |it| {
+            let tenant = inquiry.tenant().id;
+            it.check_tenant(tenant)?;
+            it.intents.push((tenant, intent));
+            it.beside(tenant, written, "created")
+        })
+    }
+
+    fn find_token_intent(
+        &self,
+        inquiry: Inquiry,
+        id: TokenIntentId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<StoredTokenIntent>> {
+        self.with(move |it| it.find_intent(inquiry.tenant().id, id, now))
+    }
+
+    fn delete_token_intent(
+        &self,
+        inquiry: Inquiry,
+        id: TokenIntentId,
+        audit: AuditRecord,
+    ) -> StoreFuture<'_, Changed> {
+        self.with(move |it| it.end_intent(inquiry.tenant().id, id, &audit, "deleted"))
+    }
+}
 
 impl State {
     pub(super) fn find_intent(
@@ -28,7 +63,8 @@ impl State {
         &mut self,
         tenant: TenantId,
         id: TokenIntentId,
-        (audit, word): (&AuditRecord, &'static str),
+        audit: &AuditRecord,
+        word: &'static str,
     ) -> Changed {
         if self.find_intent(tenant, id, audit.at).is_none() {
             return Changed::Stale;

@@ -9,17 +9,65 @@ use scrip_core::{
         trail::Access,
         walk::{WalkRecords, Walked},
     },
+    caller::Inquiry,
     id::TenantId,
-    store::StoreError,
+    store::{AuditStore, StoreError, StoreFuture},
 };
 
-use super::State;
+use crate::memory::{MemoryStore, State};
 
 #[derive(Debug, Default, Clone)]
 pub(super) struct Chains {
     records: Vec<LogRecord>,
     heads: BTreeMap<TenantId, Head>,
     checkpoints: BTreeMap<TenantId, Checkpoint>,
+}
+
+impl AuditStore for MemoryStore {
+    fn record_access(&self, access: Access) -> StoreFuture<'_, ()> {
+        self.with(move |state| {
+            for it in &access.seen {
+                let (entity, outcome) = (&*it.entity, it.outcome);
+                let entry = Entry { log: Log::Access, tenant: access.tenant, entity, outcome };
+                state.access.append(&access.audit, entry);
+                if let Some(month) = access.active(it) {
+                    state.counted.active(access.tenant, month, entity);
+                }
+            }
+        })
+    }
+
+    fn list_heads(&self, log: Log) -> StoreFuture<'_, Vec<Head>> {
+        self.with(move |it| it.log(log).list().iter().map(|it| it.head).collect())
+    }
+
+    fn list_chains(&self, log: Log) -> StoreFuture<'_, Vec<Chain>> {
+        self.with(move |it| it.log(log).list())
+    }
+
+    fn list_records(
+        &self,
+        (log, tenant): (Log, TenantId),
+        after: i64,
+        records_max: usize,
+    ) -> StoreFuture<'_, Vec<LogRecord>> {
+        self.with(move |it| it.log(log).records(tenant, after).take(records_max).cloned().collect())
+    }
+
+    fn find_checkpoint(
+        &self,
+        (log, tenant): (Log, TenantId),
+    ) -> StoreFuture<'_, Option<Checkpoint>> {
+        self.with(move |it| it.log(log).checkpoint(tenant))
+    }
+
+    fn walk_records(&self, inquiry: Inquiry, walk: WalkRecords) -> StoreFuture<'_, Walked> {
+        self.with(move |it| it.log(walk.log).walk(inquiry.tenant().id, &walk))
+    }
+
+    fn prune_chain(&self, prune: PruneChain) -> StoreFuture<'_, usize> {
+        self.attempt(move |it| it.log(prune.log).prune(&prune))
+    }
 }
 
 impl State {
@@ -38,17 +86,6 @@ impl State {
         outcome: &'static str,
     ) {
         self.audit.append(audit, Entry { log: Log::Audit, tenant, entity, outcome });
-    }
-
-    pub(super) fn record_access(&mut self, access: &Access) {
-        for it in &access.seen {
-            let (entity, outcome) = (&*it.entity, it.outcome);
-            let entry = Entry { log: Log::Access, tenant: access.tenant, entity, outcome };
-            self.access.append(&access.audit, entry);
-            if let Some(month) = access.active(it) {
-                self.counted.active(access.tenant, month, entity);
-            }
-        }
     }
 }
 

@@ -1,20 +1,71 @@
 //! 3-D Secure sessions and what is to be told of them, in lists.
 
 use scrip_core::{
-    audit::AuditRecord,
     caller::Inquiry,
     id::{SessionId, TenantId, TokenId},
     policy::Signed,
-    store::{Changed, SessionCardStore, StoreError, StoreFuture},
+    store::{Changed, EventStore, SessionStore, StoreError, StoreFuture},
     threeds::{
         CardReference, ConvertedIntent, EventRecord, SessionCard, SessionRecord, SessionWrite,
     },
     time::Timestamp,
 };
 
-use super::{MemoryStore, State};
+use crate::memory::{MemoryStore, State};
 
-impl SessionCardStore for MemoryStore {
+impl SessionStore for MemoryStore {
+    fn insert_session(&self, inquiry: Inquiry, write: SessionWrite) -> StoreFuture<'_, ()> {
+        self.attempt(move |state| {
+            let tenant = inquiry.tenant().id;
+            if write.session.tenant != tenant {
+                return Err(StoreError::Corrupt("a session of another tenant"));
+            }
+            state.check_tenant(tenant)?;
+            if state.sessions.iter().any(|it| it.id == write.session.id) {
+                return Err(StoreError::Unavailable("the id is taken".into()));
+            }
+            state.sessions.push(write.session.clone());
+            state.write_with(write)
+        })
+    }
+
+    fn find_session(
+        &self,
+        inquiry: Inquiry,
+        id: SessionId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<SessionRecord>> {
+        self.with(move |it| {
+            let found = it.find_session(id, now);
+            found.filter(|it| it.tenant == inquiry.tenant().id)
+        })
+    }
+
+    fn find_notified_session(
+        &self,
+        id: SessionId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<SessionRecord>> {
+        self.with(move |it| it.find_session(id, now))
+    }
+
+    fn update_session(&self, write: SessionWrite) -> StoreFuture<'_, Changed> {
+        self.attempt(move |state| {
+            let session = &write.session;
+            state.check_tenant(session.tenant)?;
+            let is = |it: &&mut SessionRecord| {
+                it.id == session.id
+                    && it.tenant == session.tenant
+                    && Some(it.revision) == session.revision.checked_sub(1)
+            };
+            let Some(found) = state.sessions.iter_mut().find(is) else { return Ok(Changed::Stale) };
+            let SessionRecord { ends_at, revision, body, .. } = session.clone();
+            *found = SessionRecord { ends_at, revision, body, ..found.clone() };
+            state.write_with(write)?;
+            Ok(Changed::Done)
+        })
+    }
+
     fn is_named_by_session<'a>(
         &'a self,
         inquiry: Inquiry,
@@ -25,6 +76,27 @@ impl SessionCardStore for MemoryStore {
     }
 }
 
+impl EventStore for MemoryStore {
+    fn list_events(
+        &self,
+        after: i64,
+        events_max: usize,
+    ) -> StoreFuture<'_, Vec<(i64, EventRecord)>> {
+        self.with(move |state| {
+            let behind = state.events.iter().filter(|(number, _)| *number > after);
+            behind.take(events_max).cloned().collect()
+        })
+    }
+
+    fn forget_events(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+        self.with(move |state| {
+            let had = state.events.len();
+            state.events.retain(|(_, it)| it.at > before);
+            had - state.events.len()
+        })
+    }
+}
+
 impl State {
     pub(super) fn names_token(&self, tenant: TenantId, token: &TokenId, now: Timestamp) -> bool {
         self.sessions.iter().any(|it| {
@@ -32,22 +104,6 @@ impl State {
                 && it.card.token() == Some(token)
                 && it.ends_at.is_none_or(|it| it > now)
         })
-    }
-
-    pub(super) fn insert_session(
-        &mut self,
-        tenant: TenantId,
-        write: SessionWrite,
-    ) -> Result<(), StoreError> {
-        if write.session.tenant != tenant {
-            return Err(StoreError::Corrupt("a session of another tenant"));
-        }
-        self.check_tenant(tenant)?;
-        if self.sessions.iter().any(|it| it.id == write.session.id) {
-            return Err(StoreError::Unavailable("the id is taken".into()));
-        }
-        self.sessions.push(write.session.clone());
-        self.write_with(write)
     }
 
     /// What commits with the session's row.
@@ -77,44 +133,5 @@ impl State {
     pub(super) fn find_session(&self, id: SessionId, now: Timestamp) -> Option<SessionRecord> {
         let is = |it: &&SessionRecord| it.id == id && it.ends_at.is_none_or(|it| it > now);
         self.sessions.iter().find(is).cloned()
-    }
-
-    pub(super) fn update_session(&mut self, write: SessionWrite) -> Result<Changed, StoreError> {
-        let session = &write.session;
-        self.check_tenant(session.tenant)?;
-        let is = |it: &&mut SessionRecord| {
-            it.id == session.id
-                && it.tenant == session.tenant
-                && Some(it.revision) == session.revision.checked_sub(1)
-        };
-        let Some(found) = self.sessions.iter_mut().find(is) else { return Ok(Changed::Stale) };
-        let SessionRecord { ends_at, revision, body, .. } = session.clone();
-        *found = SessionRecord { ends_at, revision, body, ..found.clone() };
-        self.write_with(write)?;
-        Ok(Changed::Done)
-    }
-
-    /// Records are left in the order in which sessions end.
-    pub(super) fn sweep_sessions(&mut self, ended: Timestamp, audit: &AuditRecord) -> usize {
-        let has_ended = |it: &SessionRecord| it.ends_at.is_some_and(|it| it <= ended);
-        let (mut gone, left): (Vec<_>, _) =
-            std::mem::take(&mut self.sessions).into_iter().partition(has_ended);
-        self.sessions = left;
-        gone.sort_by_key(|it| it.ends_at);
-        for it in &gone {
-            self.record(it.tenant, audit, &it.id.to_string(), "expired");
-        }
-        gone.len()
-    }
-
-    pub(super) fn list_events(&self, after: i64, events_max: usize) -> Vec<(i64, EventRecord)> {
-        let behind = self.events.iter().filter(|(number, _)| *number > after);
-        behind.take(events_max).cloned().collect()
-    }
-
-    pub(super) fn forget_events(&mut self, before: Timestamp) -> usize {
-        let had = self.events.len();
-        self.events.retain(|(_, it)| it.at > before);
-        had - self.events.len()
     }
 }

@@ -3,13 +3,64 @@
 use std::cmp::Reverse;
 
 use scrip_core::{
+    caller::{Inquiry, Permit},
     disclosure::DuplicateLookup,
     id::{TenantId, TokenId},
-    store::{Beside, Changed, Deduplicate, DeleteToken, StoreError, StoredToken, TokenRecord},
+    store::{
+        Batched, Beside, Changed, Deduplicate, DeleteToken, StoreError, StoreFuture, StoredToken,
+        TokenBatch, TokenRecord, TokenStore,
+    },
     time::Timestamp,
 };
 
-use super::{Row, State};
+use crate::memory::{MemoryStore, Row, State};
+
+impl TokenStore for MemoryStore {
+    fn write_tokens(&self, inquiry: Inquiry, batch: TokenBatch) -> StoreFuture<'_, Batched> {
+        self.attempt_if(
+            move |it| it.write_tokens(inquiry.tenant().id, batch),
+            |it| matches!(it, Batched::Written(_)),
+        )
+    }
+
+    fn find_token<'a>(
+        &'a self,
+        inquiry: Inquiry,
+        id: &'a TokenId,
+        now: Timestamp,
+    ) -> StoreFuture<'a, Option<StoredToken>> {
+        self.with(move |it| {
+            let at = it.live(inquiry.tenant().id, id, now)?;
+            it.tokens.get(at).map(|it| it.token.clone())
+        })
+    }
+
+    fn find_tokens<'a>(
+        &'a self,
+        inquiry: Inquiry,
+        ids: &'a [TokenId],
+        now: Timestamp,
+    ) -> StoreFuture<'a, Vec<Option<StoredToken>>> {
+        self.with(move |it| {
+            let find = |id| it.tokens.get(it.live(inquiry.tenant().id, id, now)?);
+            ids.iter().map(|id| find(id).map(|it| it.token.clone())).collect()
+        })
+    }
+
+    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
+        self.with(move |state| {
+            let tenant = permit.tenant().id;
+            let at = state.live(tenant, &delete.id, delete.audit.at);
+            let same = |it: &usize| {
+                state.tokens.get(*it).is_some_and(|it| it.token.record.revision == delete.revision)
+            };
+            let Some(at) = at.filter(same) else { return Changed::Stale };
+            state.remove(at);
+            state.record(tenant, &delete.audit, delete.id.as_str(), "deleted");
+            Changed::Done
+        })
+    }
+}
 
 impl State {
     pub(super) fn live(&self, tenant: TenantId, id: &TokenId, now: Timestamp) -> Option<usize> {
@@ -22,7 +73,8 @@ impl State {
         tenant: TenantId,
         token: &TokenRecord,
         deduplicate: Deduplicate,
-        (own_id, now): (Option<&TokenId>, Timestamp),
+        own_id: Option<&TokenId>,
+        now: Timestamp,
     ) -> Option<StoredToken> {
         let lookup = DuplicateLookup::of(token, deduplicate)?;
         let matches = |it: &&Row| {
@@ -57,17 +109,6 @@ impl State {
             return Ok(());
         }
         Err(StoreError::Unavailable("the tenant was deleted meanwhile".into()))
-    }
-
-    pub(super) fn delete(&mut self, tenant: TenantId, delete: &DeleteToken) -> Changed {
-        let at = self.live(tenant, &delete.id, delete.audit.at);
-        let same = |it: &usize| {
-            self.tokens.get(*it).is_some_and(|it| it.token.record.revision == delete.revision)
-        };
-        let Some(at) = at.filter(same) else { return Changed::Stale };
-        self.remove(at);
-        self.record(tenant, &delete.audit, delete.id.as_str(), "deleted");
-        Changed::Done
     }
 
     pub(super) fn beside(

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use scrip_core::{
     audit::trail::active,
+    caller::Mandate,
     id::TenantId,
-    store::TokenRecord,
+    store::{StoreFuture, TokenRecord, UsageStore},
     time::{Month, Timestamp},
     usage::{TypeUsage, Usage},
 };
 
-use super::{Row, State};
+use crate::memory::{MemoryStore, Row};
 
 /// What cannot be told from the tokens that are there.
 #[derive(Debug, Default, Clone)]
@@ -61,23 +62,31 @@ impl Counted {
     }
 }
 
-impl State {
-    pub(super) fn usage(&self, tenant: TenantId, month: Month) -> Usage {
-        let own = self.counted.last.iter().filter(|((it, _), _)| *it == tenant);
-        let types = own.map(|(_, last)| {
-            let same =
-                |it: &&Row| it.tenant == tenant && it.token.record.token_type == last.token_type;
-            let count = self.tokens.iter().filter(same).count();
-            TypeUsage {
-                token_type: last.token_type,
-                count: u64::try_from(count).unwrap_or(u64::MAX),
-                last_created_at: last.created_at,
+impl UsageStore for MemoryStore {
+    fn find_usage<'a>(&'a self, mandate: &'a Mandate, month: Month) -> StoreFuture<'a, Usage> {
+        self.with(move |state| {
+            let tenant = mandate.tenant().id;
+            let own = state.counted.last.iter().filter(|((it, _), _)| *it == tenant);
+            let types = own.map(|(_, last)| {
+                let same = |it: &&Row| {
+                    it.tenant == tenant && it.token.record.token_type == last.token_type
+                };
+                let count = state.tokens.iter().filter(same).count();
+                TypeUsage {
+                    token_type: last.token_type,
+                    count: u64::try_from(count).unwrap_or(u64::MAX),
+                    last_created_at: last.created_at,
+                }
+            });
+            Usage {
+                types: types.collect(),
+                created: state.counted.created.get(&(tenant, month)).copied().unwrap_or(0),
+                active: state.counted.active.get(&(tenant, month)).copied().unwrap_or(0),
             }
-        });
-        Usage {
-            types: types.collect(),
-            created: self.counted.created.get(&(tenant, month)).copied().unwrap_or(0),
-            active: self.counted.active.get(&(tenant, month)).copied().unwrap_or(0),
-        }
+        })
+    }
+
+    fn sweep_usage(&self, month: Month) -> StoreFuture<'_, usize> {
+        self.with(move |it| it.counted.sweep(month))
     }
 }

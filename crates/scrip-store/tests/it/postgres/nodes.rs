@@ -10,8 +10,8 @@ use scrip_core::{
     },
     id::TokenIntentId,
     store::{
-        Batched, Beside, Claimed, Deduplicate, Obstacle, Outcome, Store, StoreError, TokenRecord,
-        TokenWrite,
+        Batched, Beside, Claimed, Deduplicate, Maintenance, Obstacle, Outcome, Store, StoreError,
+        TokenRecord, TokenWrite,
     },
     token_intent::{StoredTokenIntent, TokenIntentRecord},
     token_type::TokenType,
