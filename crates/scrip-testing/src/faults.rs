@@ -1,3 +1,4 @@
 //! Fault injection: stores and directory servers that do what a test decides.
 
+pub mod intercepted_store;
 pub mod schedule;

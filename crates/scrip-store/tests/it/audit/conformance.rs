@@ -20,7 +20,6 @@ use scrip_core::{
     permission::Transform,
     tenant::{Settings, Tenant},
 };
-
 use scrip_testing::{
     clock::START,
     policy::{TOKENS, rule, ruled},

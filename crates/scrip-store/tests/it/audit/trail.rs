@@ -18,13 +18,12 @@ use scrip_core::{
 };
 use scrip_seal::{AuditKey, Mac};
 use scrip_store::sqlite::trail::walk_log;
-use tempfile::TempDir;
-
 use scrip_testing::{
     policy::{TOKENS, rule, ruled},
     requests::{VISA, card, create, get},
     vault_harness::{Engine, VaultHarness},
 };
+use tempfile::TempDir;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const FILES: [&str; 2] = ["scrip.db", "access.db"];

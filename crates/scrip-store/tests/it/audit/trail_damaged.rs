@@ -23,14 +23,14 @@ use scrip_core::{
     token_intent::NewTokenIntent,
     token_type::TokenType,
 };
-use serde_json::json;
-
-use crate::audit::trail::verify;
 use scrip_testing::{
-    policy::{TOKENS, ruled},
+    policy::{TOKENS, rule, ruled},
     requests::{VISA, card, create},
     vault_harness::{Engine, VaultHarness},
 };
+use serde_json::json;
+
+use crate::audit::trail::verify;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -67,10 +67,10 @@ impl Street {
         let world = VaultHarness::open(Engine::Sqlite).await;
         let tenants =
             [world.tenant(Settings::default()).await, world.tenant(Settings::default()).await];
-        let rules: &[_] = &[("/", Transform::Reveal, TOKENS), ("/", Transform::Mask, INTENTS)];
+        let rules = || [rule("/", Transform::Reveal, TOKENS), rule("/", Transform::Mask, INTENTS)];
         let callers = [
-            world.caller(&tenants[0], ruled(rules)).await,
-            world.caller(&tenants[1], ruled(rules)).await,
+            world.caller(&tenants[0], ruled(rules())).await,
+            world.caller(&tenants[1], ruled(rules())).await,
         ];
         Self { tenants, callers, world }
     }

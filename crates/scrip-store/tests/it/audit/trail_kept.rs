@@ -8,12 +8,11 @@ use scrip_core::{
     id::TenantId,
 };
 use scrip_seal::Mac;
-use uuid::Uuid;
-
 use scrip_testing::{
     clock::START,
     vault_harness::{Engine, VaultHarness},
 };
+use uuid::Uuid;
 
 #[tokio::test]
 async fn what_is_kept_apart_is_signed() {

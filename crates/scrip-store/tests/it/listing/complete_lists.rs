@@ -7,7 +7,6 @@ use scrip_core::{
     token_type::TokenType,
 };
 use scrip_seal::{Fingerprint, IndexDigest};
-
 use scrip_testing::store_harness::StoreHarness;
 
 const PLACES: [Option<&str>; 4] = [None, Some("/a/"), Some("/b/"), Some("/c/")];

@@ -18,7 +18,6 @@ use scrip_core::{
     time::Timestamp,
 };
 use scrip_seal::Sealed;
-
 use scrip_testing::{
     clock::START,
     policy::plain,

@@ -17,13 +17,12 @@ use scrip_core::{
     token_type::TokenType,
 };
 use scrip_seal::Sealed;
-use serde_json::json;
-
 use scrip_testing::{
     policy::{TOKENS, rule, ruled},
     requests::{create, new_token, update},
     vault_harness::{Engine, VaultHarness, containers, token_id},
 };
+use serde_json::json;
 
 const CONTAINERS: [&[&str]; 5] =
     [&["/a/"], &["/a/b/"], &["/b/"], &["/b/", "/a/"], &["/secret/", "/a/"]];
@@ -88,7 +87,7 @@ impl Side {
         let world = VaultHarness::open(engine).await;
         let tenant = world.tenant(Settings::default()).await;
         let owner = world.caller(&tenant, ruled([rule("/", Transform::Mask, TOKENS)])).await;
-        let rules: &[_] = &[("/a/", Transform::Mask, TOKENS), ("/b/", Transform::Reveal, TOKENS)];
+        let rules = [rule("/a/", Transform::Mask, TOKENS), rule("/b/", Transform::Reveal, TOKENS)];
         let reader = world.caller(&tenant, ruled(rules)).await;
         Self { world, owner, reader, starts: vec![None; WALKS], ids: Vec::new() }
     }

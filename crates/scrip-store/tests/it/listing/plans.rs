@@ -1,9 +1,7 @@
 //! How the engine finds what is asked for: by an index, and without sorting.
 
 use rusqlite::Connection;
-
-use scrip_testing::store_harness::StoreHarness;
-use scrip_testing::vault_harness::Engine;
+use scrip_testing::{store_harness::StoreHarness, vault_harness::Engine};
 
 fn plan(connection: &Connection, sql: &str) -> String {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();

@@ -19,22 +19,21 @@ use scrip_core::{
     token::TokenView,
     token_type::TokenType,
 };
-use serde_json::{Value, json};
-
 use scrip_testing::{
     clock::START,
     policy::{TOKENS, rule, ruled},
     requests::{VISA, card, create, data, invalid, new_token, refusal},
     vault_harness::{Engine, VaultHarness, containers, token_id},
 };
+use serde_json::{Value, json};
 
-struct Scene {
+struct ListingHarness {
     world: VaultHarness,
     tenant: std::sync::Arc<Tenant>,
     owner: Caller,
 }
 
-impl Scene {
+impl ListingHarness {
     async fn open(engine: Engine) -> Self {
         let world = VaultHarness::open(engine).await;
         let tenant = world.tenant(Settings::default()).await;
@@ -55,8 +54,8 @@ impl Scene {
 
     async fn reader(&self, rules: &[(&str, Transform)]) -> Caller {
         let may: &[_] = &[Permission::TokenRead, Permission::TokenSearch];
-        let rules: Vec<_> = rules.iter().map(|(place, it)| (*place, *it, may)).collect();
-        self.world.caller(&self.tenant, ruled(&rules)).await
+        let rules = rules.iter().map(|(place, it)| rule(place, *it, may));
+        self.world.caller(&self.tenant, ruled(rules)).await
     }
 
     async fn list(&self, caller: &Caller, asked: TokensAsked) -> Result<CursorPage, Error> {
@@ -90,7 +89,7 @@ fn metadata(name: &str, value: &str) -> TokenFilter {
 }
 
 on_every_engine! {
-    Scene;
+    ListingHarness;
     the_order_is_by_container_then_creation
     a_container_must_be_ones_own
     what_is_also_elsewhere_is_not_there
@@ -106,7 +105,7 @@ on_every_engine! {
     large_tokens_make_short_pages
 }
 
-async fn the_order_is_by_container_then_creation(scene: Scene) {
+async fn the_order_is_by_container_then_creation(scene: ListingHarness) {
     for (id, place) in [("a-1", "/a/"), ("b-1", "/b/"), ("a-2", "/a/"), ("ab1", "/a/b/")] {
         scene.put(id, &[place]).await;
     }
@@ -118,7 +117,7 @@ async fn the_order_is_by_container_then_creation(scene: Scene) {
     assert_eq!((newest, total), (["ab1", "a-2", "b-1", "a-1"].map(str::to_owned).to_vec(), 4));
 }
 
-async fn a_container_must_be_ones_own(scene: Scene) {
+async fn a_container_must_be_ones_own(scene: ListingHarness) {
     scene.put("one", &["/pci/high/"]).await;
     let reader = scene.reader(&[("/pci/high/", Transform::Mask)]).await;
     let none = Refusal::NoRule(Permission::TokenRead);
@@ -129,7 +128,7 @@ async fn a_container_must_be_ones_own(scene: Scene) {
     assert_eq!(ids(&scene.list(&reader, within("/pci/high/x/")).await.unwrap().tokens), [""; 0]);
 }
 
-async fn what_is_also_elsewhere_is_not_there(scene: Scene) {
+async fn what_is_also_elsewhere_is_not_there(scene: ListingHarness) {
     scene.put("mine", &["/a/"]).await;
     scene.put("both", &["/a/", "/secret/"]).await;
     scene.put("turned", &["/secret/", "/a/"]).await;
@@ -144,7 +143,7 @@ async fn what_is_also_elsewhere_is_not_there(scene: Scene) {
     assert_eq!(ids(&scene.list(&scene.owner, within("/a/")).await.unwrap().tokens).len(), 4);
 }
 
-async fn a_page_is_filled_past_what_is_hidden(scene: Scene) {
+async fn a_page_is_filled_past_what_is_hidden(scene: ListingHarness) {
     scene.put("old", &["/a/"]).await;
     for at in 0..60 {
         scene.put(&format!("hidden-{at}"), &["/a/", "/secret/"]).await;
@@ -161,7 +160,7 @@ async fn a_page_is_filled_past_what_is_hidden(scene: Scene) {
     assert!(page.next.is_some());
 }
 
-async fn each_row_has_its_own_transform(scene: Scene) {
+async fn each_row_has_its_own_transform(scene: ListingHarness) {
     for (id, place) in [("clear", "/a/"), ("masked", "/b/"), ("redacted", "/c/")] {
         let mut new = card(VISA);
         (new.id, new.containers) = (Some(id.to_owned()), Some(containers(&[place])));
@@ -174,7 +173,7 @@ async fn each_row_has_its_own_transform(scene: Scene) {
     assert_eq!(shown, [None, Some(masked), Some(json!({"number": VISA}))]);
 }
 
-async fn rules_about_ids_open_no_list(scene: Scene) {
+async fn rules_about_ids_open_no_list(scene: ListingHarness) {
     scene.put("named", &["/a/"]).await;
     scene.put("other", &["/a/"]).await;
     let rule = |conditions| AccessRule {
@@ -202,7 +201,7 @@ async fn rules_about_ids_open_no_list(scene: Scene) {
     assert_eq!(scene.list(&caller, all()).await.unwrap().tokens.len(), 2);
 }
 
-async fn metadata_is_exact_by_cursor_and_without_case_by_number(scene: Scene) {
+async fn metadata_is_exact_by_cursor_and_without_case_by_number(scene: ListingHarness) {
     for id in ["Red", "red", "blue"] {
         scene.put(id, &["/a/"]).await;
     }
@@ -218,7 +217,7 @@ async fn metadata_is_exact_by_cursor_and_without_case_by_number(scene: Scene) {
     assert_eq!(scene.count(&scene.owner, asked).await.0, ["red", "Red"]);
 }
 
-async fn counts_are_of_what_one_may_read(scene: Scene) {
+async fn counts_are_of_what_one_may_read(scene: ListingHarness) {
     for at in 0..7 {
         scene.put(&format!("mine-{at}"), &["/a/"]).await;
         scene.put(&format!("theirs-{at}"), &["/b/"]).await;
@@ -240,7 +239,7 @@ async fn counts_are_of_what_one_may_read(scene: Scene) {
     assert_eq!(scene.count(&reader, some).await.0, ["mine-2", "mine-1"]);
 }
 
-async fn a_cursor_fits_one_question(scene: Scene) {
+async fn a_cursor_fits_one_question(scene: ListingHarness) {
     for at in 0..4 {
         scene.put(&format!("token-{at}"), &["/a/"]).await;
     }
@@ -283,7 +282,7 @@ async fn a_cursor_fits_one_question(scene: Scene) {
     }
 }
 
-async fn what_has_expired_is_in_no_list(scene: Scene) {
+async fn what_has_expired_is_in_no_list(scene: ListingHarness) {
     scene.put("stays", &["/a/"]).await;
     let mut new = new_token(TokenType::Token, json!("gone"));
     new.id = Some("goes".to_owned());
@@ -305,7 +304,7 @@ async fn what_has_expired_is_in_no_list(scene: Scene) {
     assert_eq!(found().await, (1, 1, 0));
 }
 
-async fn a_search_is_by_its_own_permission(scene: Scene) {
+async fn a_search_is_by_its_own_permission(scene: ListingHarness) {
     scene.put("one", &["/a/"]).await;
     let (world, tenant) = (&scene.world, &scene.tenant);
     let asked = || of(TokenFilter::Data("one".to_owned()));
@@ -328,7 +327,7 @@ async fn a_search_is_by_its_own_permission(scene: Scene) {
     assert!(list_tokens(&world.vault, &searcher, all()).await.is_err());
 }
 
-async fn several_terms_must_all_hold(scene: Scene) {
+async fn several_terms_must_all_hold(scene: ListingHarness) {
     for id in ["one", "two"] {
         scene.put(id, &["/a/"]).await;
     }
@@ -349,7 +348,7 @@ fn next_request(caller: &Caller) -> Caller {
     Caller::new(std::sync::Arc::clone(caller.principal()), caller.origin().clone())
 }
 
-async fn large_tokens_make_short_pages(scene: Scene) {
+async fn large_tokens_make_short_pages(scene: ListingHarness) {
     for at in 0..8 {
         let mut new = new_token(TokenType::Token, json!("x".repeat(900 * 1024)));
         new.id = Some(format!("large-{at}"));

@@ -1,13 +1,12 @@
 //! A card number is nowhere in clear: not in an id, and not under any mask.
 
 use scrip_core::{permission::Transform, tenant::Settings, token::NewToken, token_type::TokenType};
-use serde_json::{Value, json};
-
 use scrip_testing::{
     policy::{TOKENS, plain, rule, ruled},
     requests::{DEBIT, VISA, card, create, data, get, invalid, new_token, patch_of, update},
     vault_harness::VaultHarness,
 };
+use serde_json::{Value, json};
 
 on_every_engine! {
     VaultHarness;

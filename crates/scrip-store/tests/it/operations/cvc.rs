@@ -10,13 +10,12 @@ use scrip_core::{
     tenant::{Settings, Tenant},
     token::TokenPatch,
 };
-use serde_json::json;
-
 use scrip_testing::{
     policy::{TOKENS, plain, rule, ruled},
     requests::{VISA, card_with_cvc, create, cvc, data, get, patch_of, update},
     vault_harness::VaultHarness,
 };
+use serde_json::json;
 
 on_every_engine! {
     VaultHarness;

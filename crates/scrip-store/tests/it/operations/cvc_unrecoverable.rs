@@ -14,14 +14,14 @@ use scrip_core::{
     tenant::Settings,
 };
 use scrip_store::SqliteStore;
-use tempfile::TempDir;
-
-use crate::policy::harness::principal;
 use scrip_testing::{
     policy::{TOKENS, rule, ruled},
     requests::{VISA, card_with_cvc, create, cvc, get},
     vault_harness::{Engine, VaultHarness, origin, root, vault_on},
 };
+use tempfile::TempDir;
+
+use crate::policy::harness::principal;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 /// As `world.rs` has it.

@@ -10,13 +10,12 @@ use scrip_core::{
     },
     token::{NewToken, TokenPatch},
 };
-use serde_json::json;
-
 use scrip_testing::{
     policy::{TOKENS, plain, rule, ruled},
     requests::{DEBIT, VISA, card, card_with_cvc, create, cvc, data, get, patch_of, update},
     vault_harness::{VaultHarness, containers},
 };
+use serde_json::json;
 
 on_every_engine! {
     VaultHarness;

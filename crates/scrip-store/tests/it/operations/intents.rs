@@ -5,8 +5,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use scrip_core::{
     audit::{AuditRecord, Operation},
-    caller::Caller,
-    caller::Mandate,
+    caller::{Caller, Mandate},
     error::Error,
     id::{SessionId, TokenIntentId},
     operations::{
@@ -25,24 +24,23 @@ use scrip_core::{
     token_intent::NewTokenIntent,
     token_type::TokenType,
 };
-use serde_json::json;
-
 use scrip_testing::{
-    policy::{TOKENS, ruled},
+    policy::{TOKENS, rule, ruled},
     requests::{VISA, create, invalid, new_token},
     vault_harness::{Engine, VaultHarness},
 };
+use serde_json::json;
 
 const INTENTS: &[Permission] =
     &[Permission::TokenIntentCreate, Permission::TokenIntentRead, Permission::TokenIntentDelete];
 
-struct Scene {
+struct IntentHarness {
     world: VaultHarness,
     tenant: std::sync::Arc<Tenant>,
     caller: Caller,
 }
 
-impl Scene {
+impl IntentHarness {
     async fn open(engine: Engine) -> Self {
         let world = VaultHarness::open(engine).await;
         let tenant = world.tenant(Settings::default()).await;
@@ -51,7 +49,7 @@ impl Scene {
     }
 
     async fn caller(world: &VaultHarness, tenant: &std::sync::Arc<Tenant>) -> Caller {
-        let rules: &[_] = &[("/", Transform::Reveal, TOKENS), ("/", Transform::Mask, INTENTS)];
+        let rules = [rule("/", Transform::Reveal, TOKENS), rule("/", Transform::Mask, INTENTS)];
         world.caller(tenant, ruled(rules)).await
     }
 
@@ -82,7 +80,7 @@ impl Scene {
 }
 
 on_every_engine! {
-    Scene;
+    IntentHarness;
     an_intent_ends_once
     an_intent_ends_on_the_instant
     what_is_refused_leaves_the_intent
@@ -92,7 +90,7 @@ on_every_engine! {
     conversion_names_the_token_in_the_sessions_of_its_intent
 }
 
-async fn an_intent_ends_once(scene: Scene) {
+async fn an_intent_ends_once(scene: IntentHarness) {
     let (converted, deleted) = (scene.intend().await, scene.intend().await);
     assert!(scene.is_there(converted).await && scene.is_there(deleted).await);
     scene.convert(converted).await.unwrap();
@@ -105,7 +103,7 @@ async fn an_intent_ends_once(scene: Scene) {
     assert!(!scene.is_there(converted).await && !scene.is_there(deleted).await);
 }
 
-async fn an_intent_ends_on_the_instant(scene: Scene) {
+async fn an_intent_ends_on_the_instant(scene: IntentHarness) {
     let id = scene.intend().await;
     scene.world.clock.advance(Duration::from_millis(24 * 3600 * 1000 - 1));
     assert!(scene.is_there(id).await);
@@ -115,7 +113,7 @@ async fn an_intent_ends_on_the_instant(scene: Scene) {
 }
 
 /// A conversion and whatever is written with it are one: none of it happens when one cannot.
-async fn what_is_refused_leaves_the_intent(scene: Scene) {
+async fn what_is_refused_leaves_the_intent(scene: IntentHarness) {
     let mut taken = new_token(TokenType::Token, json!(1));
     taken.id = Some("taken".to_owned());
     create(&scene.world.vault, &scene.caller, taken).await.unwrap();
@@ -132,7 +130,7 @@ async fn what_is_refused_leaves_the_intent(scene: Scene) {
     scene.convert(id).await.unwrap();
 }
 
-async fn an_expired_intent_leaves_with_a_record(scene: Scene) {
+async fn an_expired_intent_leaves_with_a_record(scene: IntentHarness) {
     let vault = &scene.world.vault;
     for _ in 0..40 {
         scene.intend().await;
@@ -161,18 +159,18 @@ async fn an_expired_intent_leaves_with_a_record(scene: Scene) {
     assert!(scene.is_there(last).await);
 }
 
-async fn another_tenant_finds_nothing(scene: Scene) {
+async fn another_tenant_finds_nothing(scene: IntentHarness) {
     let id = scene.intend().await;
     let theirs = scene.world.tenant(Settings::default()).await;
-    let stranger = Scene::caller(&scene.world, &theirs).await;
-    let there = Scene { caller: stranger, tenant: theirs, world: scene.world };
+    let stranger = IntentHarness::caller(&scene.world, &theirs).await;
+    let there = IntentHarness { caller: stranger, tenant: theirs, world: scene.world };
     assert!(!there.is_there(id).await);
     assert_eq!(invalid(there.convert(id).await), "token_intent_id");
     let deleted = delete_token_intent(&there.world.vault, &there.caller, id).await;
     assert!(matches!(deleted, Err(Error::NotFound)));
 }
 
-async fn a_deleted_tenant_takes_its_intents(scene: Scene) {
+async fn a_deleted_tenant_takes_its_intents(scene: IntentHarness) {
     let id = scene.intend().await;
     let mandate = Mandate::of_operator(std::sync::Arc::clone(&scene.tenant));
     delete_tenant(&scene.world.vault, mandate).await.unwrap();
@@ -189,7 +187,7 @@ async fn a_deleted_tenant_takes_its_intents(scene: Scene) {
 /// One column, one altered value at a time; put back before the next.
 #[tokio::test]
 async fn an_altered_intent_is_noticed() {
-    let scene = Scene::open(Engine::Sqlite).await;
+    let scene = IntentHarness::open(Engine::Sqlite).await;
     let id = scene.intend().await;
     let outside = Connection::open(scene.world.file()).unwrap();
     for (column, value) in [
@@ -218,7 +216,7 @@ async fn an_altered_intent_is_noticed() {
 }
 
 /// A row of a session that names this intent.
-fn session_of(scene: &Scene, number: u8, intent: TokenIntentId) -> SessionRecord {
+fn session_of(scene: &IntentHarness, number: u8, intent: TokenIntentId) -> SessionRecord {
     let now = scene.world.vault.clock.now();
     SessionRecord {
         tenant: scene.tenant.id,
@@ -232,7 +230,7 @@ fn session_of(scene: &Scene, number: u8, intent: TokenIntentId) -> SessionRecord
     }
 }
 
-async fn conversion_names_the_token_in_the_sessions_of_its_intent(scene: Scene) {
+async fn conversion_names_the_token_in_the_sessions_of_its_intent(scene: IntentHarness) {
     let (vault, caller) = (&scene.world.vault, &scene.caller);
     let (one, two) = (scene.intend().await, scene.intend().await);
     let inquiry = || caller.inquire(Permission::TokenCreate).unwrap();
@@ -273,7 +271,7 @@ async fn conversion_names_the_token_in_the_sessions_of_its_intent(scene: Scene) 
     };
     assert!(is_named().await);
     let stranger = scene.world.tenant(Settings::default()).await;
-    let stranger = Scene::caller(&scene.world, &stranger).await;
+    let stranger = IntentHarness::caller(&scene.world, &stranger).await;
     let theirs = stranger.inquire(Permission::TokenCreate).unwrap();
     assert!(!vault.store.is_named_by_session(theirs, token, vault.clock.now()).await.unwrap());
     // A session that has ended names nothing.

@@ -1,8 +1,6 @@
 //! A repeated request: the answer it had, cut to what its caller may see by now.
 
-use std::collections::BTreeMap;
-
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use scrip_core::{
     answer::{Remember, Rendered, Replay, Replayed, Sight, Span},
@@ -20,13 +18,12 @@ use scrip_core::{
     tenant::{DeduplicationBehavior, Settings, Tenant},
     token::{NewToken, Written},
 };
-use serde_json::{Value, json};
-
 use scrip_testing::{
     policy::{TOKENS, plain, rule, ruled},
     requests::{DEBIT, VISA, card, card_with_cvc, create, cvc, data, get, patch_of, refusal},
     vault_harness::VaultHarness,
 };
+use serde_json::{Value, json};
 
 on_every_engine! {
     VaultHarness;

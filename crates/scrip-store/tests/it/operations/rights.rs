@@ -7,13 +7,12 @@ use scrip_core::{
     tenant::Settings,
     token::{NewToken, TokenPatch},
 };
-use serde_json::{Value, json};
-
 use scrip_testing::{
     policy::{TOKENS, plain, rule, ruled},
     requests::{DEBIT, VISA, card, create, data, get, patch_of, refusal, update},
     vault_harness::{VaultHarness, containers, token_id},
 };
+use serde_json::{Value, json};
 
 on_every_engine! {
     VaultHarness;

@@ -17,13 +17,12 @@ use scrip_core::{
     },
     token::{NewToken, Written},
 };
-use serde_json::{Value, json};
-
 use scrip_testing::{
     policy::{TOKENS, rule, ruled},
     requests::{DEBIT, VISA, card, card_with_cvc, create, cvc, data, get},
     vault_harness::VaultHarness,
 };
+use serde_json::{Value, json};
 
 on_every_engine! {
     VaultHarness;

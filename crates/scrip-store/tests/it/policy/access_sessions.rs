@@ -15,12 +15,12 @@ use scrip_core::{
         Permission, Transform,
     },
 };
-
-use crate::policy::harness::{self, Party, Scene};
 use scrip_testing::{
     policy::{rule, ruled},
     vault_harness::origin,
 };
+
+use crate::policy::harness::{self, Party, PolicyHarness};
 
 /// Which `policy_altered` compares with the schema.
 pub(crate) fn columns() -> impl Iterator<Item = &'static str> {
@@ -84,7 +84,7 @@ fn mandate(caller: &Caller, kind: ApplicationKind) -> Mandate {
 }
 
 struct Sessions {
-    scene: Scene,
+    scene: PolicyHarness,
     /// Authorized to see masks in `/a/`.
     first: CreatedAccessSession,
     /// Not authorized.
@@ -93,7 +93,7 @@ struct Sessions {
 
 impl Sessions {
     async fn open() -> Self {
-        let scene = Scene::open().await;
+        let scene = PolicyHarness::open().await;
         let public = caller(&scene, &scene.victim.public.key);
         let pepper = scene.before.pepper();
         let begin = || create_access_session(&scene.world.vault, mandate(&public, Public), pepper);
@@ -135,8 +135,8 @@ impl Sessions {
     }
 }
 
-fn caller(scene: &Scene, key: &str) -> Caller {
-    policy_scene::caller(scene.before.authenticate(key))
+fn caller(scene: &PolicyHarness, key: &str) -> Caller {
+    harness::caller(scene.before.authenticate(key))
 }
 
 #[tokio::test]

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use scrip_core::directory::{Directory, Known};
 
-use crate::{
-    policy::access_sessions,
-    policy::harness::{Scene, TABLES, principal},
+use crate::policy::{
+    access_sessions,
+    harness::{PolicyHarness, TABLES, principal},
 };
 
 /// A column, and what somebody makes of it, one value at a time.
@@ -208,7 +208,7 @@ const FIXED: &[(&str, &str)] = &[("directory_state", "one")];
 
 #[tokio::test]
 async fn no_column_of_policy_is_forgotten_here() {
-    let scene = Scene::open().await;
+    let scene = PolicyHarness::open().await;
     let of = |sql: &str| -> BTreeSet<String> {
         let mut statement = scene.outside.prepare(sql).unwrap();
         let names = statement.query_map([], |row| row.get(0)).unwrap();
@@ -219,7 +219,7 @@ async fn no_column_of_policy_is_forgotten_here() {
         let tested = [ALTERED, APART, OF_THE_VAULT, HARMLESS].concat();
         let tested = tested.iter().map(|(table, column, _)| (*table, *column));
         let tested = tested.chain(FIXED.iter().copied());
-        let tested = tested.chain(policy_sessions::columns().map(|it| ("access_sessions", it)));
+        let tested = tested.chain(access_sessions::columns().map(|it| ("access_sessions", it)));
         let tested = tested.filter(|(it, _)| it == table).map(|(_, column)| column.to_owned());
         assert_eq!(tested.collect::<BTreeSet<_>>(), actual, "{table}");
     }
@@ -255,7 +255,7 @@ async fn no_column_of_policy_is_forgotten_here() {
 
 /// Whoever held keys of this tenant is refused, others are not, somebody hears of it, and no change
 /// puts a seal of ours under it.
-pub(crate) async fn check_refused(scene: &Scene, what: &str) -> Directory {
+pub(crate) async fn check_refused(scene: &PolicyHarness, what: &str) -> Directory {
     let (rows, victim) = (scene.rows(), scene.victim.tenant.id);
     let mut loaded = None;
     for before in [None, Some(&scene.before)] {
@@ -283,7 +283,7 @@ pub(crate) async fn check_refused(scene: &Scene, what: &str) -> Directory {
 }
 
 /// All is well, for whoever starts now and for whoever saw what was wrong.
-pub(crate) async fn check_sound(scene: &Scene, before: Option<&Directory>, what: &str) {
+pub(crate) async fn check_sound(scene: &PolicyHarness, before: Option<&Directory>, what: &str) {
     for before in [None, before] {
         let directory = scene.world.reload(before).await.unwrap();
         assert_eq!(directory.alterations(), [], "{what}");
@@ -304,7 +304,7 @@ fn each(altered: &[Altered]) -> Vec<String> {
     each
 }
 
-async fn check_each(scene: &Scene, table: &[Altered]) {
+async fn check_each(scene: &PolicyHarness, table: &[Altered]) {
     let rows = scene.rows();
     for sql in each(table) {
         assert!(scene.write(&sql), "{sql}");
@@ -320,12 +320,12 @@ async fn check_each(scene: &Scene, table: &[Altered]) {
 
 #[tokio::test]
 async fn an_altered_column_of_policy_is_noticed() {
-    check_each(&Scene::open().await, ALTERED).await;
+    check_each(&PolicyHarness::open().await, ALTERED).await;
 }
 
 #[tokio::test]
 async fn keys_that_do_not_stand_apart_are_noticed() {
-    let scene = Scene::open().await;
+    let scene = PolicyHarness::open().await;
     for sql in each(APART) {
         assert!(!scene.write(&sql), "{sql}");
     }
@@ -336,7 +336,7 @@ async fn keys_that_do_not_stand_apart_are_noticed() {
 /// The schema can be altered too, and then a column can hold anything.
 #[tokio::test]
 async fn a_column_of_another_type_is_noticed() {
-    let scene = Scene::open().await;
+    let scene = PolicyHarness::open().await;
     scene.loosen();
     check_sound(&scene, Some(&scene.before), "loosened").await;
     let rows = scene.rows();
@@ -356,7 +356,7 @@ async fn a_column_of_another_type_is_noticed() {
 
 #[tokio::test]
 async fn without_the_vaults_own_keys_nothing_is_loaded() {
-    let scene = Scene::open().await;
+    let scene = PolicyHarness::open().await;
     let rows = scene.rows();
     let mut all = each(OF_THE_VAULT);
     all.push("DELETE FROM system_keys WHERE TRUE".to_owned());
@@ -378,7 +378,7 @@ async fn without_the_vaults_own_keys_nothing_is_loaded() {
 
 #[tokio::test]
 async fn some_columns_decide_nothing() {
-    let scene = Scene::open().await;
+    let scene = PolicyHarness::open().await;
     let rows = scene.rows();
     for sql in each(HARMLESS) {
         assert!(scene.write(&sql) && scene.rows() != rows, "{sql}");

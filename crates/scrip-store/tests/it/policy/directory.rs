@@ -29,12 +29,11 @@ use scrip_core::{
     tenant::{DeduplicationBehavior, Settings, Tenant},
 };
 use scrip_seal::Sealed;
-use uuid::Uuid;
-
 use scrip_testing::{
     policy::{TOKENS, plain, rule, ruled},
     vault_harness::VaultHarness,
 };
+use uuid::Uuid;
 
 on_every_engine! {
     VaultHarness;

@@ -22,7 +22,6 @@ use scrip_core::{
     permission::{ApplicationKind, Permission, Permissions, Transform},
     tenant::{Settings, Tenant},
 };
-
 use scrip_testing::{
     policy::{TOKENS, plain, rule, ruled},
     vault_harness::{Engine, VaultHarness, origin},
@@ -40,7 +39,7 @@ pub(crate) const TABLES: &[&str] = &[
     "directory_state",
 ];
 
-pub(crate) struct Scene {
+pub(crate) struct PolicyHarness {
     /// Before the world, whose folder it writes to.
     pub(crate) outside: Connection,
     /// What a server had loaded before anybody touched anything.
@@ -130,7 +129,7 @@ pub(crate) async fn party(world: &VaultHarness, name: &str) -> Party {
     Party { tenant, manager, private, public }
 }
 
-impl Scene {
+impl PolicyHarness {
     pub(crate) async fn open() -> Self {
         let world = VaultHarness::open(Engine::Sqlite).await;
         let victim = party(&world, "victim").await;

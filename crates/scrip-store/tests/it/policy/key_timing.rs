@@ -6,12 +6,12 @@ use std::{cmp::Ordering, env, hint::black_box, time::Instant};
 
 use scrip_core::{directory::Directory, permission::ApplicationKind, tenant::Settings};
 use scrip_seal::fill_random;
-
-use crate::policy::harness::principal;
 use scrip_testing::{
     policy::{TOKENS, plain},
     vault_harness::{Engine, VaultHarness},
 };
+
+use crate::policy::harness::principal;
 
 /// Rounds of one attempt, and samples of a round.
 const ROUNDS: usize = 180;

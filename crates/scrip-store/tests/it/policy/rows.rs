@@ -13,9 +13,9 @@ use scrip_core::{
     },
 };
 
-use crate::{
-    policy::altered::{check_refused, check_sound},
-    policy::harness::{Rows, Scene, principal},
+use crate::policy::{
+    altered::{check_refused, check_sound},
+    harness::{PolicyHarness, Rows, principal},
 };
 
 const MOVED: &[&str] = &[
@@ -88,7 +88,7 @@ const MOVED: &[&str] = &[
 
 #[tokio::test]
 async fn a_row_taken_added_or_exchanged_is_noticed() {
-    let scene = Scene::open().await;
+    let scene = PolicyHarness::open().await;
     let rows = scene.rows();
     for sql in MOVED {
         assert!(scene.write(sql), "{sql}");
@@ -106,7 +106,7 @@ async fn a_row_taken_added_or_exchanged_is_noticed() {
 /// it is known, and nothing of it can be changed.
 #[tokio::test]
 async fn a_tenant_taken_whole_is_nobody() {
-    let scene = Scene::open().await;
+    let scene = PolicyHarness::open().await;
     let rows = scene.rows();
     let sql = "DELETE FROM tenants WHERE id = {victim};
         DELETE FROM tenant_keys WHERE tenant = {victim};
@@ -129,7 +129,7 @@ async fn a_tenant_taken_whole_is_nobody() {
 
 /// The rows of the touched tenant as they are now, and then a change: a key is deleted, and rights
 /// are taken away.
-async fn changed(scene: &mut Scene) -> Rows {
+async fn changed(scene: &mut PolicyHarness) -> Rows {
     let rows = scene.rows();
     let private = &scene.victim.private;
     let id = private.application;
@@ -158,7 +158,7 @@ fn of<'a>(rows: &'a Rows, table: &str) -> &'a Vec<Vec<rusqlite::types::Value>> {
 #[tokio::test]
 async fn an_old_row_does_not_come_back() {
     for table in ["api_keys", "applications", "tenants"] {
-        let mut scene = Scene::open().await;
+        let mut scene = PolicyHarness::open().await;
         let old = changed(&mut scene).await;
         let rows = scene.rows();
         let mut mixed = rows.clone();
@@ -185,7 +185,7 @@ async fn an_old_row_does_not_come_back() {
 }
 
 #[track_caller]
-fn assert_refused(scene: &Scene, directory: &Directory) {
+fn assert_refused(scene: &PolicyHarness, directory: &Directory) {
     for key in scene.victim.keys() {
         let known = directory.authenticate(key);
         assert!(matches!(known, None | Some(Known::Refused)), "{known:?}");
@@ -197,7 +197,7 @@ fn assert_refused(scene: &Scene, directory: &Directory) {
     assert!(directory.alterations().iter().any(|it| it.tenant == victim));
 }
 
-async fn change(scene: &Scene, mandate: Mandate) -> bool {
+async fn change(scene: &PolicyHarness, mandate: Mandate) -> bool {
     let quotas = scene.victim.tenant.quotas;
     set_tenant_quotas(&scene.world.vault, mandate, Box::new(move |_| quotas)).await.is_ok()
 }
@@ -205,7 +205,7 @@ async fn change(scene: &Scene, mandate: Mandate) -> bool {
 /// All rows together are one that we wrote; whoever saw a later one knows better.
 #[tokio::test]
 async fn an_old_policy_does_not_come_back() {
-    let mut scene = Scene::open().await;
+    let mut scene = PolicyHarness::open().await;
     let old = changed(&mut scene).await;
     let rows = scene.rows();
     scene.put_back(&old);
@@ -231,7 +231,7 @@ async fn an_old_policy_does_not_come_back_by_way_of_none() {
         "UPDATE tenants SET name = '' WHERE id = {victim}",
         "UPDATE tenants SET policy_counter = 0 WHERE id = {victim}",
     ] {
-        let mut scene = Scene::open().await;
+        let mut scene = PolicyHarness::open().await;
         let old = changed(&mut scene).await;
         assert!(scene.write(sql), "{sql}");
         let without = scene.world.reload(Some(&scene.before)).await.unwrap();
@@ -246,7 +246,7 @@ async fn an_old_policy_does_not_come_back_by_way_of_none() {
 /// saw the other policy of the same count does know.
 #[tokio::test]
 async fn two_policies_of_one_count_are_one_too_many() {
-    let mut scene = Scene::open().await;
+    let mut scene = PolicyHarness::open().await;
     let old = changed(&mut scene).await;
     scene.put_back(&old);
     let started = scene.world.reload(None).await.unwrap();

@@ -9,15 +9,15 @@ use scrip_core::{
     error::Error,
     operations::{get_token::get_token, list_tokens::list_tokens},
 };
+use scrip_testing::{
+    store_harness::{StoreHarness, record},
+    vault_harness::{Engine, VaultHarness},
+};
 use tokio_postgres::{Client, NoTls};
 
 use crate::{
     sessions::altered::{get, noticed, notify, played},
     sqlite::altered::{text, vault_with_card},
-};
-use scrip_testing::{
-    store_harness::{StoreHarness, record},
-    vault_harness::{Engine, VaultHarness},
 };
 
 /// A column, and what somebody makes of it, one value at a time.

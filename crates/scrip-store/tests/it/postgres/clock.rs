@@ -12,10 +12,9 @@ use scrip_core::{
     time::Timestamp,
 };
 use scrip_store::{PostgresStore, postgres::PostgresSettings};
-use scrip_testing::postgres::Database;
-
 use scrip_testing::{
     policy::{TOKENS, rule, ruled},
+    postgres::Database,
     requests::{VISA, card_with_cvc, create, get},
     vault_harness::{Engine, VaultHarness},
 };

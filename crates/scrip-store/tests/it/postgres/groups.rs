@@ -1,5 +1,7 @@
 //! Writes of one tenant that share a transaction: each is as if it were alone.
 
+use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll};
+
 use scrip_core::{
     audit::{Operation, chain::Log},
     id::TokenIntentId,
@@ -11,18 +13,16 @@ use scrip_core::{
     token_intent::{StoredTokenIntent, TokenIntentRecord},
     token_type::TokenType,
 };
-use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll};
-
 use scrip_seal::{Fingerprint, Sealed};
 use scrip_store::PostgresStore;
-use tokio_postgres::{Client, NoTls};
-use uuid::Uuid;
-
-use crate::postgres::nodes::check_chain;
 use scrip_testing::{
     store_harness::{DAY, StoreHarness, bare, code, record, revised},
     vault_harness::{Engine, containers, settings},
 };
+use tokio_postgres::{Client, NoTls};
+use uuid::Uuid;
+
+use crate::postgres::nodes::check_chain;
 
 type Write<'a> = Pin<Box<dyn Future<Output = Result<Batched, StoreError>> + Send + 'a>>;
 

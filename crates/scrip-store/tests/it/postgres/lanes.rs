@@ -17,13 +17,12 @@ use scrip_core::{
     time::Month,
 };
 use scrip_store::PostgresStore;
-use tokio::{task::JoinSet, time::timeout};
-use tokio_postgres::{Client, NoTls};
-
 use scrip_testing::{
     store_harness::{DAY, StoreHarness, Updated, bare, record, revised},
     vault_harness::{Engine, settings, token_id},
 };
+use tokio::{task::JoinSet, time::timeout};
+use tokio_postgres::{Client, NoTls};
 
 /// Nothing here takes that long, however busy the machine is.
 const LONG: Duration = Duration::from_secs(60);

@@ -18,15 +18,14 @@ use scrip_core::{
 };
 use scrip_seal::{Fingerprint, Sealed};
 use scrip_store::{PostgresStore, postgres::PostgresSettings};
-use scrip_testing::postgres::{Database, SERVING};
-use tokio::task::JoinSet;
-use tokio_postgres::NoTls;
-use uuid::Uuid;
-
 use scrip_testing::{
+    postgres::{Database, SERVING},
     store_harness::{DAY, InsertToken, Inserted, StoreHarness, bare, inserted, record},
     vault_harness::{Engine, settings},
 };
+use tokio::task::JoinSet;
+use tokio_postgres::NoTls;
+use uuid::Uuid;
 
 const CLIENTS: usize = 32;
 const ROUNDS: usize = 8;

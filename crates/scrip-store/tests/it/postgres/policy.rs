@@ -14,17 +14,17 @@ use scrip_core::{
     },
     permission::{ApplicationKind, Permission, Transform},
 };
-
-use crate::{
-    policy::harness::{self, Party, party, principal},
-    postgres::altered::{Altered, Outside},
-};
 use scrip_testing::{
     policy::{rule, ruled},
     vault_harness::{Engine, VaultHarness},
 };
 
-struct Scene {
+use crate::{
+    policy::harness::{self, Party, party, principal},
+    postgres::altered::{Altered, Outside},
+};
+
+struct PostgresPolicyHarness {
     outside: Outside,
     before: Directory,
     victim: Party,
@@ -33,7 +33,7 @@ struct Scene {
     world: VaultHarness,
 }
 
-impl Scene {
+impl PostgresPolicyHarness {
     async fn open() -> Self {
         let world = VaultHarness::open(Engine::Postgres).await;
         let victim = party(&world, "victim").await;
@@ -226,7 +226,7 @@ const ALTERED: &[(&str, &str, &[Altered])] = &[
 
 #[tokio::test]
 async fn an_altered_column_of_policy_is_noticed() {
-    let scene = Scene::open().await;
+    let scene = PostgresPolicyHarness::open().await;
     for (table, row, altered) in ALTERED {
         scene.outside.check_columns(table, altered, &[]).await;
         for (column, values) in *altered {
@@ -248,7 +248,7 @@ async fn an_altered_column_of_policy_is_noticed() {
 
 #[tokio::test]
 async fn a_row_that_is_gone_or_too_many_is_noticed() {
-    let scene = Scene::open().await;
+    let scene = PostgresPolicyHarness::open().await;
     for (table, row, _) in ALTERED {
         let sql = scene.fill(&format!("DELETE FROM {table} WHERE {row}"));
         scene.outside.keep(table).await;
@@ -280,7 +280,7 @@ async fn a_row_that_is_gone_or_too_many_is_noticed() {
 
 #[tokio::test]
 async fn without_the_vaults_own_keys_nothing_is_loaded() {
-    let scene = Scene::open().await;
+    let scene = PostgresPolicyHarness::open().await;
     for sql in [
         "UPDATE system_keys SET name = 'other' WHERE name = 'pepper'",
         "UPDATE system_keys SET name = 'other' WHERE name = 'audit'",
@@ -326,10 +326,10 @@ const ACCESS_SESSION: &[Altered] = &[
 
 #[tokio::test]
 async fn an_altered_access_session_has_no_rights() {
-    let scene = Scene::open().await;
+    let scene = PostgresPolicyHarness::open().await;
     let (vault, pepper) = (&scene.world.vault, scene.before.pepper());
     let mandate = |key: &str, kind: ApplicationKind| -> Mandate {
-        policy_scene::caller(scene.before.authenticate(key)).mandate(Needs::Kind(kind)).unwrap()
+        harness::caller(scene.before.authenticate(key)).mandate(Needs::Kind(kind)).unwrap()
     };
     let public = mandate(&scene.victim.public.key, ApplicationKind::Public);
     let session = create_access_session(vault, public, pepper).await.unwrap();

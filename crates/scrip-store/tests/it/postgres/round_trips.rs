@@ -1,5 +1,7 @@
 //! How often a node and PostgreSQL wait for each other: seen from between the two.
 
+use std::sync::{Arc, Mutex};
+
 use scrip_core::{
     audit::{
         Operation,
@@ -10,17 +12,14 @@ use scrip_core::{
         AuditStore, Batched, Deduplicate, Outcome, TokenBatch, TokenRecord, TokenStore, TokenWrite,
     },
 };
-use std::sync::{Arc, Mutex};
-
 use scrip_store::{PostgresStore, postgres::PostgresSettings};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream, UnixStream},
-};
-
 use scrip_testing::{
     store_harness::{StoreHarness, bare, record},
     vault_harness::{Engine, token_id},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream, UnixStream},
 };
 
 /// What a node sent since it was last asked.

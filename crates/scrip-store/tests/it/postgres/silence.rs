@@ -1,5 +1,7 @@
 //! An engine that does not answer: nobody waits for it for ever, and its connection is used no more.
 
+use std::{process::Command, sync::Arc, time::Duration};
+
 use scrip_core::{
     audit::{
         Operation,
@@ -8,16 +10,13 @@ use scrip_core::{
     permission::Permission,
     store::{Deduplicate, DirectoryStore, Store, StoreError},
 };
-use std::{process::Command, sync::Arc, time::Duration};
-
 use scrip_store::PostgresStore;
-use tokio::time::{Instant, timeout};
-use tokio_postgres::{Client, NoTls};
-
 use scrip_testing::{
     store_harness::{StoreHarness, bare, inserted, record},
     vault_harness::{Engine, settings, token_id},
 };
+use tokio::time::{Instant, timeout};
+use tokio_postgres::{Client, NoTls};
 
 /// Nothing here takes that long, however busy the machine is.
 const LONG: Duration = Duration::from_secs(60);

@@ -4,12 +4,11 @@
 use std::collections::BTreeSet;
 
 use scrip_store::{PostgresStore, postgres::PostgresSettings};
-use tokio_postgres::{Client, NoTls, Row};
-
 use scrip_testing::{
     store_harness::{StoreHarness, bare, record},
     vault_harness::Engine,
 };
+use tokio_postgres::{Client, NoTls, Row};
 
 const OURS: &str = "11111111-1111-1111-1111-111111111111";
 const THEIRS: &str = "22222222-2222-2222-2222-222222222222";

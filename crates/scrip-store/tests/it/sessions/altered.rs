@@ -7,14 +7,14 @@ use scrip_core::{
     operations::{get_session::get_session, notify_method::notify_method},
     threeds::SessionView,
 };
+use scrip_testing::vault_harness::{Engine, origin};
 use scrip_threeds::{encoding::MethodData, format::TransId, session::Phase};
 
-use crate::{
-    sessions::model::Kind,
-    sessions::random::{Step, Trip},
-    sessions::simulation::{SessionSimulation, rights},
+use crate::sessions::{
+    model::Kind,
+    random::{Step, Trip},
+    simulation::{SessionSimulation, rights},
 };
-use scrip_testing::vault_harness::{Engine, origin};
 
 /// Two sessions, and a file that somebody has open.
 async fn opened() -> (SessionSimulation, Connection, [SessionId; 2]) {

@@ -5,16 +5,16 @@ use scrip_core::{
     operations::authenticate_session::{NewAuthentication, authenticate_session},
     threeds::Unanswered,
 };
+use scrip_testing::faults::schedule::{Point, Reached};
 use scrip_threeds::session::{Event, Refusal, Session};
 use serde_json::json;
 
-use crate::{
-    sessions::messages::{request, secret_of},
-    sessions::model::{Happening, Plan, asked},
-    sessions::random::{Authenticate, Reply, Trip},
-    sessions::simulation::{Operating, SessionSimulation},
+use crate::sessions::{
+    messages::{request, secret_of},
+    model::{Happening, Plan, asked},
+    random::{Authenticate, Reply, Trip},
+    simulation::{Operating, SessionSimulation},
 };
-use scrip_testing::faults::schedule::{Point, Reached};
 
 impl SessionSimulation {
     pub(crate) async fn authenticate(&mut self, step: &Authenticate) {

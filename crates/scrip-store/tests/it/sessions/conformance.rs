@@ -9,21 +9,16 @@ use scrip_core::{
     operations::delete_tenant::delete_tenant,
     permission::Permission,
     store::{
-        Batched, Changed, Claimed, CvcChange, Deduplicate, Obstacle, Outcome, StoreError,
-        TokenBatch, TokenRecord, TokenWrite, UpdateToken,
+        Batched, Changed, Claimed, CvcChange, Deduplicate, Obstacle, Outcome, TokenBatch,
+        TokenRecord, TokenWrite, UpdateToken,
     },
     threeds::{SessionCard, SessionRecord, SessionWrite},
     time::Timestamp,
 };
 use scrip_seal::Sealed;
-use uuid::Uuid;
-
 use scrip_testing::{
     clock::START,
-    store_harness::{
-        StoreHarness, record, revised,
-        sessions::{intent_id, session_id},
-    },
+    store_harness::{StoreHarness, record, revised, sessions::session_id},
     vault_harness::Engine,
 };
 

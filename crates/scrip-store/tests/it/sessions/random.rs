@@ -10,12 +10,12 @@ use proptest::{
     test_runner::{RngAlgorithm, TestRng, TestRunner},
 };
 use scrip_core::threeds::Unanswered;
-
-use crate::{
-    sessions::model::{DAY_SECONDS, Kind},
-    sessions::simulation::SessionSimulation,
-};
 use scrip_testing::vault_harness::Engine;
+
+use crate::sessions::{
+    model::{DAY_SECONDS, Kind},
+    simulation::SessionSimulation,
+};
 
 /// What becomes of a write.
 #[derive(Debug, Clone)]

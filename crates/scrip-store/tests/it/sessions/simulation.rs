@@ -27,6 +27,15 @@ use scrip_core::{
     threeds::{CardReference, ChallengeMode, DirectoryServers},
     time::Clock,
 };
+use scrip_testing::{
+    faults::{
+        intercepted_store::InterceptedStore,
+        schedule::{FaultSchedule, Order, Point, Reached, Script, WITH_METHOD, WITHOUT_METHOD},
+    },
+    policy::{TOKENS, plain},
+    requests::{card, create},
+    vault_harness::{Engine, VaultHarness, origin},
+};
 use scrip_threeds::{
     encoding::{MethodData, encode},
     format::TransId,
@@ -36,18 +45,10 @@ use scrip_threeds::{
 };
 use serde_json::{Value, json};
 
-use crate::{
-    sessions::messages::{app, browser, result_message, word},
-    sessions::model::{Happening, Kind, Model, Plan, Planned},
-    sessions::random::{Forged, Step, Trip},
-};
-use scrip_testing::{
-    faults::schedule::{
-        FaultSchedule, Order, Point, Reached, Script, Staged, WITH_METHOD, WITHOUT_METHOD,
-    },
-    policy::{TOKENS, plain},
-    requests::{card, create},
-    vault_harness::{Engine, VaultHarness, origin},
+use crate::sessions::{
+    messages::{app, browser, result_message, word},
+    model::{Happening, Kind, Model, Plan, Planned},
+    random::{Forged, Step, Trip},
 };
 
 pub(crate) type Operating = Pin<Box<dyn Future<Output = Result<String, Error>>>>;
@@ -79,7 +80,8 @@ impl SessionSimulation {
         }
         let stage = FaultSchedule::new();
         let inner = Arc::clone(&world.vault.store);
-        let store: Arc<dyn Store> = Arc::new(Staged { inner, stage: Arc::clone(&stage) });
+        let store: Arc<dyn Store> =
+            Arc::new(InterceptedStore { engine: inner, interceptor: Arc::clone(&stage) });
         let directory_servers: Arc<dyn DirectoryServers> = Arc::new(Script::new(&stage));
         let vault = Vault { store, directory_servers, ..world.vault.clone() };
         let directory = Arc::new(world.directory().await);

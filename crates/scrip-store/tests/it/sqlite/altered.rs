@@ -16,13 +16,12 @@ use scrip_core::{
     token::{NewToken, TokenPatch, TokenSource, TokenView},
     token_type::TokenType,
 };
-use serde_json::json;
-
 use scrip_testing::{
     clock::START,
     policy::{TOKENS, rule, ruled},
     vault_harness::{Engine, VaultHarness, containers},
 };
+use serde_json::json;
 
 pub(crate) async fn vault_with_card(engine: Engine) -> (VaultHarness, Caller, TokenId) {
     let world = VaultHarness::open(engine).await;

@@ -21,7 +21,6 @@ use scrip_store::{
     SqliteStore,
     sqlite::backup::{ACCESS_TABLES, Copied, LEFT_OUT, Portion, copy_database, examine, upgrade},
 };
-
 use scrip_testing::{
     store_harness::{StoreHarness, bare, code, record, revised},
     vault_harness::{Engine, VaultHarness, root},

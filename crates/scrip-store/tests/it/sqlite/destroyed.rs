@@ -26,9 +26,9 @@ use scrip_core::{
     tenant::{Settings, Tenant, TenantKind},
 };
 use scrip_seal::Sealed;
-use scrip_store::{MemoryStore, sqlite::backup::copy_database};
-
+use scrip_store::sqlite::backup::copy_database;
 use scrip_testing::{
+    MemoryStore,
     clock::START,
     policy::{TOKENS, plain},
     requests::{VISA, card, create},

@@ -14,12 +14,12 @@ use scrip_core::{
     },
     token_type::TokenType,
 };
-
-use crate::audit::trail::verify;
 use scrip_testing::{
     store_harness::{StoreHarness, record},
     vault_harness::{Engine, containers, token_id},
 };
+
+use crate::audit::trail::verify;
 
 const IDS: [&str; 5] = ["one", "two", "three", "four", "five"];
 const MINUTE: Duration = Duration::from_secs(60);

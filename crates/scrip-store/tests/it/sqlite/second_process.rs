@@ -1,5 +1,14 @@
 //! Two processes on one file: a server, and an operator's command beside it.
 
+use std::{
+    env,
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use rusqlite::Connection;
 use scrip_core::{
     Vault,
     application::Name,
@@ -14,23 +23,13 @@ use scrip_core::{
     store::{DirectoryStore, Maintenance},
     tenant::{Settings, Tenant},
 };
-use std::{
-    env,
-    path::Path,
-    process::{Child, Command, Stdio},
-    sync::Arc,
-    time::Duration,
-};
-
-use rusqlite::Connection;
 use scrip_store::SqliteStore;
-use tokio::{task, time::timeout};
-
 use scrip_testing::{
     policy::{TOKENS, plain},
     requests::{VISA, card, create, get},
     vault_harness::{Engine, VaultHarness, root, vault_on},
 };
+use tokio::{task, time::timeout};
 
 /// Tells this very program that it is the other process, and where the file is.
 const OTHER: &str = "SCRIP_TEST_BESIDE";

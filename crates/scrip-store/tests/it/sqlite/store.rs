@@ -14,12 +14,11 @@ use scrip_core::{
     store::{Claimed, Deduplicate, Outcome, Render, StoreError, TokenRecord},
 };
 use scrip_store::SqliteStore;
-use tokio::task::JoinSet;
-
 use scrip_testing::{
     store_harness::{InsertToken, Inserted, StoreHarness, bare, inserted, record, revised},
     vault_harness::{Engine, VaultHarness},
 };
+use tokio::task::JoinSet;
 
 async fn desk() -> StoreHarness {
     StoreHarness::open(Engine::Sqlite).await

@@ -14,7 +14,6 @@ use scrip_core::{
     vault_rows::{NotedTime, authentic_time},
 };
 use scrip_store::SqliteStore;
-
 use scrip_testing::{
     clock::START,
     policy::{TOKENS, rule, ruled},

@@ -10,7 +10,6 @@ use scrip_core::{
     store::{AskedAnswer, Claimed, Deduplicate, Render, StoreError, StoredAnswer, TokenRecord},
 };
 use scrip_seal::{Fingerprint, Sealed};
-
 use scrip_testing::{
     clock::START,
     store_harness::{DAY, Inserted, StoreHarness, UpdateToken, Updated, bare, record, revised},

@@ -15,7 +15,6 @@ use scrip_core::{
     },
 };
 use scrip_seal::{Fingerprint, Sealed};
-
 use scrip_testing::{
     store_harness::{StoreHarness, bare, code, record, revised},
     vault_harness::{containers, token_id},

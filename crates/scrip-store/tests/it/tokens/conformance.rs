@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use scrip_core::store::{Changed, CvcChange, Deduplicate, StoredToken, TokenRecord};
-
 use scrip_testing::{
     clock::START,
     store_harness::{Inserted, StoreHarness, UpdateToken, Updated, bare, code, record, revised},

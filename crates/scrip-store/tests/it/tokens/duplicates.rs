@@ -8,7 +8,6 @@ use scrip_core::{
     token_type::TokenType,
 };
 use scrip_seal::{ExpressionDigest, Fingerprint};
-
 use scrip_testing::{
     clock::START,
     store_harness::{Inserted, StoreHarness, UpdateToken, Updated, bare, code, record, revised},

@@ -8,7 +8,6 @@ use scrip_core::{
     operations::delete_tenant::delete_tenant,
     time::Timestamp,
 };
-
 use scrip_testing::store_harness::{DAY, StoreHarness};
 
 on_every_engine! {

@@ -21,13 +21,13 @@ use scrip_core::{
     token_type::TokenType,
 };
 use scrip_seal::{Fingerprint, IndexDigest, Sealed};
-use uuid::Uuid;
-
-use crate::listing::complete_lists::lists;
 use scrip_testing::{
     store_harness::{StoreHarness, code, record},
     vault_harness::{Engine, containers, token_id},
 };
+use uuid::Uuid;
+
+use crate::listing::complete_lists::lists;
 
 /// Few of each, so that they meet.
 const IDS: [&str; 4] = ["one", "two", "three", "four"];

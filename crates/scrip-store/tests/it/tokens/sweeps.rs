@@ -6,7 +6,6 @@ use scrip_core::{
     store::{Claimed, CvcChange, Deduplicate, KnownTime, StoredToken, TokenRecord},
     vault_rows::NotedTime,
 };
-
 use scrip_testing::{
     clock::START,
     store_harness::{Inserted, StoreHarness, UpdateToken, bare, code, record, revised},

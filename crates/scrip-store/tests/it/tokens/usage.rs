@@ -16,12 +16,10 @@ use scrip_core::{
     token_type::TokenType,
     usage::Usage,
 };
-
 use scrip_store::{
     SqliteStore,
     sqlite::backup::{copy_database, take_out_access},
 };
-
 use scrip_testing::{
     clock::START,
     store_harness::{DAY, StoreHarness, record, revised},

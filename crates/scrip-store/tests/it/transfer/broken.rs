@@ -6,12 +6,12 @@ use std::fs;
 use rusqlite::Connection;
 use scrip_core::store::{StoreError, StoreFuture};
 use scrip_store::transfer::{Bounds, Kind, MoveError, Page, Portion, Rows, State};
-
-use crate::transfer::harness::{SMALL, Scene, dump, exported, folder, imported};
 use scrip_testing::{
     requests::{DEBIT, card, create},
     vault_harness::{Engine, VaultHarness},
 };
+
+use crate::transfer::harness::{SMALL, TransferHarness, dump, exported, folder, imported};
 
 /// An engine that fails at the n-th call of what is counted.
 struct Breaking<'a> {
@@ -111,7 +111,7 @@ fn is_broken<T: std::fmt::Debug>(outcome: &Result<T, MoveError>) -> bool {
 }
 
 async fn check_export(engine: Engine) {
-    let mut scene = Scene::open(engine).await;
+    let mut scene = TransferHarness::open(engine).await;
     let mut rows = scene.world.rows().await;
     let (_folder, file) = folder();
     exported(&mut *rows, &file, SMALL).await.unwrap();
@@ -167,7 +167,7 @@ async fn an_export_from_postgres_goes_on() {
 #[tokio::test]
 async fn a_vault_that_changed_is_not_exported() {
     for engine in [Engine::Sqlite, Engine::Postgres] {
-        let mut scene = Scene::open(engine).await;
+        let mut scene = TransferHarness::open(engine).await;
         let (_folder, file) = folder();
         let mut rows = scene.world.rows().await;
         let mut breaking = Breaking { rows: &mut *rows, left: 20, at: Breaks::Reading };
@@ -184,7 +184,7 @@ async fn a_vault_that_changed_is_not_exported() {
 /// Somebody uses the vault while it is exported.
 #[tokio::test]
 async fn a_vault_that_changes_meanwhile_is_not_exported() {
-    let scene = Scene::open(Engine::Postgres).await;
+    let scene = TransferHarness::open(Engine::Postgres).await;
     let (_folder, file) = folder();
     let settings = scrip_testing::vault_harness::settings(scene.world.database());
     let mut rows = scrip_store::postgres::transfer::PostgresRows::open(settings).await.unwrap();
@@ -211,7 +211,7 @@ async fn a_vault_that_changes_meanwhile_is_not_exported() {
 }
 
 async fn check_import(engine: Engine, at: Breaks) {
-    let mut scene = Scene::open(Engine::Sqlite).await;
+    let mut scene = TransferHarness::open(Engine::Sqlite).await;
     let (_folder, file) = folder();
     let mut rows = scene.world.rows().await;
     exported(&mut *rows, &file, Bounds { rows: 20, bytes: 4096 }).await.unwrap();
@@ -231,7 +231,7 @@ async fn check_import(engine: Engine, at: Breaks) {
         }
         assert_eq!(dump(rows).await, before);
     });
-    let moved = Scene::on(world.await, &scene.known).await;
+    let moved = TransferHarness::on(world.await, &scene.known).await;
     assert!(breaks > 5, "{breaks}");
     moved.check_use().await;
 }
@@ -246,7 +246,7 @@ async fn an_import_goes_on_wherever_it_was_broken_off() {
 
 #[tokio::test]
 async fn nobody_serves_what_an_import_left() {
-    let mut scene = Scene::open(Engine::Sqlite).await;
+    let mut scene = TransferHarness::open(Engine::Sqlite).await;
     let (_folder, file) = folder();
     exported(&mut *scene.world.rows().await, &file, SMALL).await.unwrap();
     let other = file.with_file_name("other");
@@ -269,14 +269,14 @@ async fn nobody_serves_what_an_import_left() {
             assert!(format!("{refused:?}").contains("is not finished"), "{refused:?}");
         }
         imported(&mut *world.rows().await, &file).await.unwrap();
-        Scene::on(world, &scene.known).await.check_use().await;
+        TransferHarness::on(world, &scene.known).await.check_use().await;
     }
 }
 
 /// The access log is a database of its own: what was committed there, and not yet in the other.
 #[tokio::test]
 async fn a_portion_of_the_access_log_may_come_twice() {
-    let mut scene = Scene::open(Engine::Sqlite).await;
+    let mut scene = TransferHarness::open(Engine::Sqlite).await;
     let (_folder, file) = folder();
     let mut rows = scene.world.rows().await;
     exported(&mut *rows, &file, SMALL).await.unwrap();
@@ -319,7 +319,7 @@ fn state_of(vault: &std::path::Path) -> Option<(i64, Vec<u8>)> {
 /// What was lost or altered on the way is found before anybody serves it.
 #[tokio::test]
 async fn what_is_read_back_must_be_what_the_file_has() {
-    let mut scene = Scene::open(Engine::Sqlite).await;
+    let mut scene = TransferHarness::open(Engine::Sqlite).await;
     let (_folder, file) = folder();
     exported(&mut *scene.world.rows().await, &file, SMALL).await.unwrap();
     let alterations = [

@@ -4,9 +4,9 @@ use std::{fs, io::Cursor};
 
 use scrip_seal::Checksum;
 use scrip_store::transfer::{Bounds, MoveError, check};
+use scrip_testing::vault_harness::{Engine, VaultHarness};
 
 use crate::transfer::harness::{exported, folder, imported};
-use scrip_testing::vault_harness::{Engine, VaultHarness};
 
 /// Of a vault that has next to nothing.
 async fn small() -> Vec<u8> {

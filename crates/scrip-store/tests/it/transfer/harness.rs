@@ -37,10 +37,6 @@ use scrip_seal::{Fingerprint, IndexDigest};
 use scrip_store::transfer::{
     Bounds, Exported, Exporting, Imported, Kind, MoveError, Rows, Value, Whole, export, import,
 };
-use serde_json::json;
-use tempfile::TempDir;
-
-use crate::listing::complete_lists::lists;
 use scrip_testing::{
     clock::START,
     policy::{rule, ruled},
@@ -48,9 +44,13 @@ use scrip_testing::{
     store_harness::{DAY, StoreHarness, record},
     vault_harness::{Engine, VaultHarness, containers, origin},
 };
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::listing::complete_lists::lists;
 
 /// Who knows what is in it.
-pub(crate) struct Scene {
+pub(crate) struct TransferHarness {
     pub(crate) world: VaultHarness,
     pub(crate) known: Known,
 }
@@ -96,7 +96,7 @@ fn sample(at: u8) -> TokenRecord {
     }
 }
 
-impl Scene {
+impl TransferHarness {
     pub(crate) async fn open(engine: Engine) -> Self {
         let world = VaultHarness::open(engine).await;
         let dedup = Settings { deduplicate_tokens: true, ..Settings::default() };

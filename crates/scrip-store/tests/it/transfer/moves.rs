@@ -5,24 +5,24 @@ use std::fs;
 use rusqlite::Connection;
 use scrip_core::audit::verify::Verified;
 use scrip_store::transfer::{Bounds, Kind};
-
-use crate::{
-    audit::trail::verify,
-    transfer::harness::{CODE, SMALL, Scene, dump, exported, folder, imported},
-};
 use scrip_testing::{
     requests::{DEBIT, VISA},
     vault_harness::{Engine, VaultHarness},
 };
 
-fn trail(scene: &Scene) -> Verified {
+use crate::{
+    audit::trail::verify,
+    transfer::harness::{CODE, SMALL, TransferHarness, dump, exported, folder, imported},
+};
+
+fn trail(scene: &TransferHarness) -> Verified {
     let key = scene.world.vault.audit.key().unwrap();
     let living: Vec<_> = scene.known.tenants.iter().take(2).map(|it| it.id).collect();
     verify(scene.world.file().parent().unwrap(), key, &living, &[])
 }
 
 /// Through a file into a new vault of this engine.
-async fn moved(scene: &mut Scene, engine: Engine) -> Scene {
+async fn moved(scene: &mut TransferHarness, engine: Engine) -> TransferHarness {
     let (_folder, file) = folder();
     let mut from = scene.world.rows().await;
     exported(&mut *from, &file, SMALL).await.unwrap();
@@ -34,11 +34,11 @@ async fn moved(scene: &mut Scene, engine: Engine) -> Scene {
     });
     let world = world.await;
     scene.world.open_again().await;
-    Scene::on(world, &scene.known).await
+    TransferHarness::on(world, &scene.known).await
 }
 
 async fn check_round(engines: [Engine; 3]) {
-    let (mut first, said) = Scene::open(engines[0]).await.answers().await;
+    let (mut first, said) = TransferHarness::open(engines[0]).await.answers().await;
     let (mut second, there) = moved(&mut first, engines[1]).await.answers().await;
     assert_eq!(said, there);
     let (third, back) = moved(&mut second, engines[2]).await.answers().await;
@@ -72,7 +72,7 @@ async fn from_each_engine_to_the_same() {
 
 #[tokio::test]
 async fn a_file_says_what_is_in_it() {
-    let mut scene = Scene::open(Engine::Sqlite).await;
+    let mut scene = TransferHarness::open(Engine::Sqlite).await;
     let (_folder, file) = folder();
     let mut rows = scene.world.rows().await;
     let exported = exported(&mut *rows, &file, Bounds::default()).await.unwrap();
@@ -98,7 +98,7 @@ fn has(bytes: &[u8], what: &[u8]) -> bool {
 
 #[tokio::test]
 async fn nothing_in_a_file_is_plain_and_no_code_is_in_it() {
-    let mut scene = Scene::open(Engine::Sqlite).await;
+    let mut scene = TransferHarness::open(Engine::Sqlite).await;
     let (_folder, file) = folder();
     exported(&mut *scene.world.rows().await, &file, SMALL).await.unwrap();
     let bytes = fs::read(&file).unwrap();
@@ -134,7 +134,7 @@ const LEFT_OUT: [&str; 5] = [
 
 #[tokio::test]
 async fn every_table_moves_or_is_left_out_for_a_reason() {
-    let scene = Scene::open(Engine::Sqlite).await;
+    let scene = TransferHarness::open(Engine::Sqlite).await;
     let mut tables = Vec::new();
     let access = scene.world.file().with_file_name("access.db");
     for file in [scene.world.file(), access] {
@@ -148,7 +148,7 @@ async fn every_table_moves_or_is_left_out_for_a_reason() {
     tables.retain(|it| !LEFT_OUT.contains(&it.as_str()));
     assert_eq!(tables.len(), Kind::ALL.len(), "{tables:?}");
 
-    let scene = Scene::open(Engine::Postgres).await;
+    let scene = TransferHarness::open(Engine::Postgres).await;
     let url = scene.world.database().url();
     let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
     let connection = tokio::spawn(connection);
