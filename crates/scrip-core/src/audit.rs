@@ -6,8 +6,10 @@
 
 pub mod chain;
 pub mod head_file;
+pub(crate) mod log_page;
 pub mod message;
 pub mod trail;
+pub mod vault_rows;
 pub mod verify;
 pub mod walk;
 
@@ -16,10 +18,12 @@ use std::{net::Ipv4Addr, sync::Arc};
 use scrip_seal::AuditKey;
 
 use crate::{
-    caller::{Actor, Caller, Mandate, Origin},
     id::ApiKeyId,
-    permission::Transform,
-    tenant::Tenant,
+    policy::{
+        caller::{Actor, Caller, Mandate, Origin},
+        permission::Transform,
+        tenant::Tenant,
+    },
     time::Timestamp,
 };
 

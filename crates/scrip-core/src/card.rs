@@ -1,12 +1,19 @@
 //! Card data.
 
+pub mod bank;
+pub mod bin_data;
+pub mod connection_formula;
+pub(crate) mod fields;
+
 use serde_json::Value;
 
 use crate::{
-    bin_data::{BinData, Facts, Known, Origin, is_sandbox_number},
+    card::{
+        bin_data::{BinData, Facts, Known, Origin, is_sandbox_number},
+        fields::{out_of_range, required},
+    },
     error::FieldError,
-    fields::{out_of_range, required},
-    tenant::TenantKind,
+    policy::tenant::TenantKind,
 };
 
 /// What an answer tells about a card besides its data.
@@ -175,7 +182,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::bin_data::{BinDigits, BinTable, Block, Brand, Row};
+    use crate::card::bin_data::{BinDigits, BinTable, Block, Brand, Row};
 
     #[track_caller]
     fn check(text: &str, valid: bool) {

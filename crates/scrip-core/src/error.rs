@@ -6,7 +6,7 @@ use scrip_expression::ExpressionError;
 use scrip_seal::{CannotOpen, EpochKeysAway, KeySourceError};
 
 use crate::{
-    permission::{ApplicationKind, Permission},
+    policy::permission::{ApplicationKind, Permission},
     threeds::ServiceFailure,
     time::Timestamp,
 };

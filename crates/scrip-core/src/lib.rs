@@ -3,68 +3,64 @@
 //! Architecture invariant: no HTTP, no SQL, no algorithm, no ambient time or randomness in this
 //! crate.
 
-pub mod access;
-pub mod access_session;
-pub mod answer;
-pub mod application;
 pub mod audit;
-pub mod bank;
-mod batch;
-pub mod bin_data;
-pub mod body;
-pub mod caller;
 pub mod card;
-mod change;
-pub mod compiled;
-pub mod connection_formula;
-pub mod container;
-mod conversion;
-mod cursor;
-pub mod cursor_page;
-pub mod cvc;
-pub mod directory;
-pub mod disclosure;
-mod draft;
-pub mod enrichment;
 pub mod error;
-mod expressions;
-mod fields;
-pub mod guessing_budget;
 pub mod id;
+pub mod idempotency;
 pub mod listing;
-mod log_page;
 pub mod measure;
-pub mod numbered_page;
 pub mod operations;
-pub mod page;
-mod patch;
-pub mod path;
-pub mod permission;
-pub mod plain;
 pub mod policy;
-pub mod principal;
-pub mod quota;
-pub mod rate_limit;
-pub mod request_digest;
-pub mod reveal;
 pub mod store;
-pub mod tenant;
 pub mod threeds;
 pub mod time;
 pub mod token;
-pub mod token_intent;
-pub mod token_type;
-pub mod usage;
-pub mod vault_rows;
-pub mod work;
+
+// ALIASES
+pub use audit::vault_rows;
+pub use card::bank;
+pub use card::bin_data;
+pub use card::connection_formula;
+pub use idempotency::answer;
+pub use idempotency::request_digest;
+pub use listing::cursor_page;
+pub use listing::numbered_page;
+pub use listing::page;
+pub use policy::access;
+pub use policy::access_session;
+pub use policy::application;
+pub use policy::caller;
+pub use policy::directory;
+pub use policy::guessing_budget;
+pub use policy::permission;
+pub use policy::principal;
+pub use policy::rate_limit;
+pub use policy::tenant;
+pub use policy::tenant::quota;
+pub use token::attribute_path as path;
+pub use token::body;
+pub use token::container;
+pub use token::cvc;
+pub use token::disclosure;
+pub use token::expression::compiled;
+pub use token::expression::enrichment;
+pub use token::expression::work;
+pub use token::intent as token_intent;
+pub use token::plain;
+pub use token::reveal;
+pub use token::token_type;
+pub use token::usage;
+// END
 
 use std::sync::Arc;
 
 use scrip_seal::EpochKeys;
 
 use crate::{
-    audit::trail::AuditTrail, bin_data::BinData, disclosure::DisclosureRules,
-    guessing_budget::ledger::GuessLedger, store::Store, threeds::DirectoryServers, time::Clock,
+    audit::trail::AuditTrail, card::bin_data::BinData,
+    policy::guessing_budget::ledger::GuessLedger, store::Store, threeds::DirectoryServers,
+    time::Clock, token::disclosure::DisclosureRules,
 };
 
 /// Everything an operation may touch.

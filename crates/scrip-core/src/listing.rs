@@ -1,13 +1,20 @@
 //! What lists and searches ask of a store: where to look, what for, and from where on.
 
+pub(crate) mod cursor;
+pub mod cursor_page;
+pub mod numbered_page;
+pub mod page;
+
 use scrip_seal::{Fingerprint, IndexDigest};
 
 use crate::{
-    container::{Container, Containers},
     id::TokenId,
     store::{StoredToken, TokenRecord},
     time::Timestamp,
-    token_type::TokenType,
+    token::{
+        container::{Container, Containers},
+        token_type::TokenType,
+    },
 };
 
 /// The containers between two texts: one of them with all beneath it, or one alone.

@@ -4,13 +4,27 @@
 //! together carry one with a counter: a row that somebody else altered, added, removed or brought
 //! back from earlier is noticed before it is obeyed.
 
+pub mod access;
+pub mod access_session;
+pub mod application;
+pub mod caller;
+pub(crate) mod change;
+pub mod directory;
+pub mod guessing_budget;
+pub mod permission;
+pub mod principal;
+pub mod rate_limit;
+pub mod tenant;
+
 use scrip_seal::{Mac, Place, TenantKeys};
 
 use crate::{
-    application::{ApiKeyRecord, ApplicationRecord},
     error::Error,
     id::{ApiKeyId, ApplicationId, TenantId},
-    tenant::TenantRecord,
+    policy::{
+        application::{ApiKeyRecord, ApplicationRecord},
+        tenant::TenantRecord,
+    },
     time::Timestamp,
 };
 

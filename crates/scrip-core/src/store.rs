@@ -19,17 +19,15 @@ use std::{fmt, future::Future, pin::Pin};
 use scrip_seal::{Fingerprint, IndexDigest, Sealed};
 
 use crate::{
-    answer::AnswerRecord,
     audit::AuditRecord,
-    caller::Permit,
-    container::Containers,
-    cvc::CvcRecord,
-    disclosure::ExpressionMarks,
     error::{Cause, Error},
     id::{ApplicationId, TokenId, TokenIntentId},
-    policy::{PolicyRecords, PolicySeal, PolicyWrite},
+    idempotency::answer::AnswerRecord,
+    policy::{PolicyRecords, PolicySeal, PolicyWrite, caller::Permit},
     time::Timestamp,
-    token_type::TokenType,
+    token::{
+        container::Containers, cvc::CvcRecord, disclosure::ExpressionMarks, token_type::TokenType,
+    },
 };
 
 pub use self::{
@@ -47,7 +45,7 @@ pub use self::{
     tokens::TokenStore,
     usage::UsageStore,
 };
-pub use crate::guessing_budget::GuessStore;
+pub use crate::policy::guessing_budget::GuessStore;
 
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
@@ -181,7 +179,7 @@ pub enum TokenWrite {
     Update(UpdateToken),
 }
 
-/// A new token; or a live one that [`DuplicateLookup`](crate::disclosure::DuplicateLookup) matches:
+/// A new token; or a live one that [`DuplicateLookup`](crate::token::disclosure::DuplicateLookup) matches:
 /// the longest-lived, then the oldest.
 #[derive(Debug)]
 pub struct InsertToken {

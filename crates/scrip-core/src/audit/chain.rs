@@ -12,8 +12,8 @@ use scrip_seal::{AuditKey, Mac, Place};
 
 use crate::{
     audit::AuditRecord,
-    caller::Actor,
     id::{ApiKeyId, ApplicationId, TenantId},
+    policy::caller::Actor,
     time::Timestamp,
 };
 

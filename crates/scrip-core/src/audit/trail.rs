@@ -7,11 +7,13 @@ use scrip_seal::AuditKey;
 use crate::{
     Vault,
     audit::{AuditRecord, Operation, seen},
-    caller::{Caller, Mandate},
     card::holds_number,
     error::Error,
     id::TenantId,
-    permission::Transform,
+    policy::{
+        caller::{Caller, Mandate},
+        permission::Transform,
+    },
     store::TokenRecord,
     time::{Month, Timestamp},
     token::TokenView,

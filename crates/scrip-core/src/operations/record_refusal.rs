@@ -5,9 +5,9 @@ use uuid::Uuid;
 use crate::{
     Vault,
     audit::{EntityType, Operation, trail::Seen},
-    caller::{Caller, Needs},
     error::Error,
     id::{TokenId, is_random_uuid},
+    policy::caller::{Caller, Needs},
 };
 
 /// What was refused: by which name the path knew it, and how.

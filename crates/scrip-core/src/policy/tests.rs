@@ -4,12 +4,11 @@ use scrip_seal::{RootKey, Sealed, WrappedTenantKeys};
 use uuid::Uuid;
 
 use super::*;
-use crate::{
+use crate::policy::{
     access::AccessPolicy,
     application::Name,
     permission::{ApplicationKind, Permission, Permissions},
-    quota::Quotas,
-    tenant::{Settings, TenantKind},
+    tenant::{Settings, TenantKind, quota::Quotas},
 };
 
 fn stamp(unix_ms: i64) -> Stamp {

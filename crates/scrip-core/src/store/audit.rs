@@ -6,8 +6,8 @@ use crate::{
         trail::Access,
         walk::{WalkRecords, Walked},
     },
-    caller::Inquiry,
     id::TenantId,
+    policy::caller::Inquiry,
     store::StoreFuture,
 };
 

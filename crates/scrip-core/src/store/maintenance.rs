@@ -1,11 +1,10 @@
 //! What the server does by itself: expiry, time, readiness, measurements.
 
 use crate::{
-    audit::AuditRecord,
+    audit::{AuditRecord, vault_rows::NotedTime},
     measure::StoreMeasures,
     store::{StoreFuture, StoreStatus},
     time::Timestamp,
-    vault_rows::NotedTime,
 };
 
 /// What the server does by itself: expiry, time, readiness, measurements.

@@ -1,14 +1,15 @@
 //! Tenants and changes of their policy.
 
 use crate::{
-    audit::AuditRecord,
-    caller::{Mandate, TenantDeletion},
+    audit::{AuditRecord, vault_rows::DeletedTenant},
     error::Error,
     id::TenantId,
-    policy::PolicyRecords,
+    policy::{
+        PolicyRecords,
+        caller::{Mandate, TenantDeletion},
+    },
     store::{Changed, DecidePolicy, StoreFuture},
     time::Timestamp,
-    vault_rows::DeletedTenant,
 };
 
 /// Tenants and changes of their policy.

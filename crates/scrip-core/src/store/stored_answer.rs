@@ -5,10 +5,10 @@ use std::{any::Any, fmt};
 use scrip_seal::Sealed;
 
 use crate::{
-    container::Containers,
     id::{TenantId, TokenId},
-    request_digest::AnswerKey,
+    idempotency::request_digest::AnswerKey,
     time::Timestamp,
+    token::container::Containers,
 };
 
 /// Which answer is asked for.

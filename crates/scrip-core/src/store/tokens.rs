@@ -1,8 +1,8 @@
 //! Tokens: written together, found by id, deleted.
 
 use crate::{
-    caller::{Inquiry, Permit},
     id::TokenId,
+    policy::caller::{Inquiry, Permit},
     store::{Batched, Changed, DeleteToken, StoreFuture, StoredToken, TokenBatch},
     time::Timestamp,
 };

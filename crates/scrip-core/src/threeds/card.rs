@@ -6,17 +6,21 @@ use serde_json::Value;
 use crate::{
     Vault,
     audit::Operation,
-    body::Body,
-    caller::{Caller, Permit},
     error::Error,
     id::{NumberVersion, TokenId, TokenIntentId},
-    permission::Permission,
-    plain::Plain,
+    policy::{
+        caller::{Caller, Permit},
+        permission::Permission,
+    },
     store::StoredToken,
     threeds::SessionCard,
     time::Timestamp,
-    token_intent::{IntentBody, StoredTokenIntent},
-    token_type::TokenType,
+    token::{
+        body::Body,
+        intent::{IntentBody, StoredTokenIntent},
+        plain::Plain,
+        token_type::TokenType,
+    },
 };
 
 /// What a session was created with.

@@ -12,10 +12,12 @@ use uuid::Uuid;
 
 use crate::{
     Vault,
-    caller::{Caller, Origin},
     error::Error,
     id::{TenantId, random_uuid},
-    tenant::Tenant,
+    policy::{
+        caller::{Caller, Origin},
+        tenant::Tenant,
+    },
     threeds::{CardReference, SessionBody, SessionRecord},
     time::Timestamp,
 };

@@ -5,22 +5,24 @@ use scrip_threeds::session::{Effect, Event, Moment, Phase, Refusal, Session};
 
 use crate::{
     Vault,
-    access::Subject,
-    answer::AnswerRecord,
     audit::AuditRecord,
-    caller::{Caller, Permit},
-    container::Containers,
-    directory::Directory,
     error::{self, Error, FieldError},
     id::{NumberVersion, SessionId},
-    permission::Permission,
+    idempotency::answer::AnswerRecord,
+    policy::{
+        access::Subject,
+        caller::{Caller, Permit},
+        directory::Directory,
+        permission::Permission,
+        tenant::Tenant,
+    },
     store::Changed,
-    tenant::Tenant,
     threeds::{
         CardReference, Cause, ConvertedIntent, FoundCard, SessionBody, SessionRecord, SessionWrite,
         events, find_card,
     },
     time::Timestamp,
+    token::container::Containers,
 };
 use std::sync::Arc;
 

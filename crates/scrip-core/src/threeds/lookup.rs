@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Vault,
     error::Error,
-    tenant::TenantKind,
+    policy::tenant::TenantKind,
     threeds::{FailureReason, ServiceFailure},
 };
 

@@ -5,10 +5,9 @@ use scrip_threeds::session::{Effect, Event, Refusal};
 use crate::{
     Vault,
     audit::{AuditRecord, Operation},
-    caller::Origin,
-    directory::Directory,
     error::Error,
     id::SessionId,
+    policy::{caller::Origin, directory::Directory},
     store::Changed,
     threeds::{Cause, Held, TRIES_MAX, Writing, find_notified, overtaken},
 };

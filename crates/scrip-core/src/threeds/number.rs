@@ -1,8 +1,11 @@
 //! The number of a card that a session names.
 
 use crate::{
-    Vault, caller::Caller, error::Error, permission::Permission, plain::Plain, store::TokenRecord,
-    token::TokenPatch, token_type::TokenType,
+    Vault,
+    error::Error,
+    policy::{caller::Caller, permission::Permission},
+    store::TokenRecord,
+    token::{TokenPatch, plain::Plain, token_type::TokenType},
 };
 
 /// A public application or an access session may be in the hands of the payer, who could have one

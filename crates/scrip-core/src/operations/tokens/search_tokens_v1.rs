@@ -1,0 +1,27 @@
+//! Search Tokens, by page number.
+
+use crate::{
+    Vault,
+    audit::Operation,
+    error::Error,
+    listing::{
+        numbered_page::{NumberedAsked, find_page},
+        page::Page,
+    },
+    policy::{caller::Caller, permission::Permission},
+    token::TokenView,
+};
+
+/// # Errors
+/// The page is too far behind, there is too much to look through, or a budget is spent.
+pub async fn search_tokens_v1(
+    vault: &Vault,
+    caller: &Caller,
+    asked: NumberedAsked,
+) -> Result<Page<TokenView>, Error> {
+    if let Some(term) = &asked.data {
+        vault.count_search(caller, term).await?;
+    }
+    let needs = (Operation::SearchTokensV1, Permission::TokenSearch);
+    find_page(vault, caller, needs, asked).await
+}
