@@ -66,7 +66,7 @@ struct Server {
 }
 
 /// Where the programs are: the newest version of those that Debian keeps side by side.
-pub(crate) fn programs() -> PathBuf {
+fn programs() -> PathBuf {
     let mut versions: Vec<(u32, PathBuf)> = Vec::new();
     for entry in std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten() {
         let version = entry.file_name().to_str().and_then(|it| it.parse().ok());
@@ -82,7 +82,7 @@ pub(crate) fn programs() -> PathBuf {
 }
 
 /// PostgreSQL does not run as root.
-pub(crate) fn shell() -> Command {
+fn shell() -> Command {
     let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
     if !is_root {
         return Command::new("sh");
@@ -92,18 +92,23 @@ pub(crate) fn shell() -> Command {
     shell
 }
 
+/// Starts a shell script that serves PostgreSQL from this folder. The script ends with its input.
+fn start_script(script: &str, folder: &Path) -> Child {
+    let child = shell()
+        .args(["-c", script, "sh"])
+        .args([folder, programs().as_path()])
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    child.expect("sh and setpriv are there")
+}
+
 fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(|| {
         let folder = std::env::temp_dir().join(format!("scrip-pg-{}", Uuid::new_v4().simple()));
-        let mut child = shell()
-            .args(["-c", SCRIPT, "sh"])
-            .args([folder.as_path(), programs().as_path()])
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("sh and setpriv are there");
+        let mut child = start_script(SCRIPT, &folder);
         let mut said = String::new();
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
             let line = line.unwrap();

@@ -11,16 +11,14 @@ use std::{
     fmt::Write as _,
     io::{BufRead, BufReader, Write as _},
     net::TcpListener,
-    process::{Child, ChildStdout, Stdio},
+    process::{Child, ChildStdout},
     thread,
     time::Duration,
 };
 
-use tokio::runtime;
-use tokio_postgres::{NoTls, SimpleQueryMessage};
 use uuid::Uuid;
 
-use crate::postgres::{programs, shell};
+use crate::postgres::{query::look, start_script};
 
 /// Who owns the database, and who the servers are to each other.
 const OWNER: &str = "scrip";
@@ -122,14 +120,7 @@ impl Cluster {
     #[must_use]
     pub fn start(settings: &[&str]) -> Self {
         let folder = std::env::temp_dir().join(format!("scrip-pgc-{}", Uuid::new_v4().simple()));
-        let mut shell = shell()
-            .args(["-c", SCRIPT, "sh"])
-            .args([folder.as_path(), programs().as_path()])
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("sh and setpriv are there");
+        let mut shell = start_script(SCRIPT, &folder);
         let said = BufReader::new(shell.stdout.take().unwrap());
         let settings = settings.iter().map(|&it| it.to_owned()).collect();
         let (ports, primary) = ((free_port(), free_port()), Room::First);
@@ -139,8 +130,8 @@ impl Cluster {
                 --no-sync >"$folder/initdb.log" 2>&1 || {{ cat "$folder/initdb.log"; false; }}"#
         ));
         cluster.open(Room::First);
-        ask((ports.0, SUPERUSER), &format!("CREATE ROLE {OWNER} LOGIN"));
-        ask((ports.0, SUPERUSER), &format!("CREATE DATABASE {OWNER} OWNER {OWNER}"));
+        ask(ports.0, SUPERUSER, &format!("CREATE ROLE {OWNER} LOGIN"));
+        ask(ports.0, SUPERUSER, &format!("CREATE DATABASE {OWNER} OWNER {OWNER}"));
         cluster
     }
 
@@ -199,8 +190,8 @@ impl Cluster {
     /// The standby gets nothing more, as if the network between the two were cut.
     pub fn cut_off_standby(&mut self) {
         let standby = self.port(self.primary.other());
-        ask((standby, OWNER), "ALTER SYSTEM SET primary_conninfo = ''");
-        ask((standby, OWNER), "SELECT pg_reload_conf()");
+        ask(standby, OWNER, "ALTER SYSTEM SET primary_conninfo = ''");
+        ask(standby, OWNER, "SELECT pg_reload_conf()");
         self.await_answer("SELECT pid::text FROM pg_stat_replication", &[]);
     }
 
@@ -217,7 +208,7 @@ impl Cluster {
 
     /// As the superuser, in the vault's database: the first column of each row.
     pub fn query(&self, sql: &str) -> Vec<String> {
-        ask((self.port(self.primary), OWNER), sql)
+        ask(self.port(self.primary), OWNER, sql)
     }
 
     fn await_answer(&self, sql: &str, expected: &[&str]) {
@@ -287,24 +278,8 @@ impl Drop for Cluster {
     }
 }
 
-fn ask((port, database): (u16, &'static str), sql: &str) -> Vec<String> {
-    let sql = sql.to_owned();
-    // A thread of its own: whoever asks may be inside a runtime already.
-    let asked = thread::Builder::new().name("question".to_owned()).spawn(move || {
-        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let url = format!("postgres://{SUPERUSER}@127.0.0.1:{port}/{database}");
-            let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-            let connection = tokio::spawn(connection);
-            let rows = client.simple_query(&sql).await.unwrap();
-            drop(client);
-            connection.await.unwrap().unwrap();
-            let first = |it: &SimpleQueryMessage| {
-                let SimpleQueryMessage::Row(row) = it else { return None };
-                row.get(0).map(str::to_owned)
-            };
-            rows.iter().filter_map(first).collect()
-        })
-    });
-    asked.expect("a thread").join().expect("PostgreSQL answers")
+/// Runs a statement as the superuser: the first column of each row.
+fn ask(port: u16, database: &str, sql: &str) -> Vec<String> {
+    let url = format!("postgres://{SUPERUSER}@127.0.0.1:{port}/{database}");
+    look(&url, sql).rows.into_iter().filter_map(|row| row.into_iter().next()).collect()
 }

@@ -206,7 +206,7 @@ async fn altering_any_column_of_any_row_is_found() {
             };
             for other in others {
                 altered +=
-                    check_altered(&trail, (log, table), &column, &other.replace("{c}", &column));
+                    check_altered(&trail, log, table, &column, &other.replace("{c}", &column));
             }
         }
     }
@@ -214,7 +214,7 @@ async fn altering_any_column_of_any_row_is_found() {
 }
 
 /// One row after the other; how many could be altered so.
-fn check_altered(trail: &Trail, (log, table): (Log, &str), column: &str, value: &str) -> usize {
+fn check_altered(trail: &Trail, log: Log, table: &str, column: &str, value: &str) -> usize {
     let rows = |it: &Connection| -> i64 {
         it.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
     };

@@ -80,7 +80,8 @@ impl Reader {
     async fn page(
         &self,
         filter: &RecordFilter,
-        (start, page): (Option<Sealed>, Option<usize>),
+        start: Option<Sealed>,
+        page: Option<usize>,
         size: usize,
     ) -> Result<LogPage, Error> {
         let asked = LogsAsked { filter: filter.clone(), start, page, size };
@@ -91,7 +92,7 @@ impl Reader {
     async fn walk(&self, filter: &RecordFilter, size: usize) -> (Vec<Shown>, usize) {
         let (mut all, mut start, mut pages) = (Vec::new(), None, 0);
         loop {
-            let page = self.page(filter, (start, None), size).await.unwrap();
+            let page = self.page(filter, start, None, size).await.unwrap();
             assert!(page.records.len() <= size);
             all.extend(page.records);
             pages += 1;
@@ -106,7 +107,7 @@ impl Reader {
     async fn count(&self, filter: &RecordFilter, size: usize) -> Vec<Shown> {
         let mut all = Vec::new();
         for number in 1.. {
-            let page = self.page(filter, (None, Some(number)), size).await.unwrap();
+            let page = self.page(filter, None, Some(number), size).await.unwrap();
             if page.records.is_empty() {
                 break;
             }
@@ -153,10 +154,10 @@ async fn both_logs_are_merged_by_time(it: Reader) {
         assert_eq!(entities(&counted), order);
     }
     // Numbers are counted from a cursor, too.
-    let first = it.page(&RecordFilter::default(), (None, None), 1).await.unwrap();
-    let third = it.page(&RecordFilter::default(), (first.next, Some(2)), 2).await.unwrap();
+    let first = it.page(&RecordFilter::default(), None, None, 1).await.unwrap();
+    let third = it.page(&RecordFilter::default(), first.next, Some(2), 2).await.unwrap();
     assert_eq!(entities(&third.records), ["three", "two"]);
-    let beyond = it.page(&RecordFilter::default(), (None, Some(usize::MAX)), 2).await.unwrap();
+    let beyond = it.page(&RecordFilter::default(), None, Some(usize::MAX), 2).await.unwrap();
     assert!(beyond.records.is_empty() && beyond.next.is_none());
 }
 
@@ -204,7 +205,7 @@ async fn what_is_recorded_meanwhile_moves_no_page(it: Reader) {
     let (expected, _) = it.walk(&RecordFilter::default(), 100).await;
     let (mut seen, mut start) = (Vec::new(), None);
     for at in 100.. {
-        let page = it.page(&RecordFilter::default(), (start, None), 3).await.unwrap();
+        let page = it.page(&RecordFilter::default(), start, None, 3).await.unwrap();
         seen.extend(page.records);
         it.write(&format!("write-{at}"), later(at)).await;
         it.read(&format!("read-{at}"), later(at)).await;
@@ -221,16 +222,16 @@ async fn a_cursor_fits_its_own_question_only(it: Reader) {
         it.write(&format!("token-{at}"), later(at)).await;
     }
     let all = RecordFilter::default();
-    let next = || async { it.page(&all, (None, None), 1).await.unwrap().next };
+    let next = || async { it.page(&all, None, None, 1).await.unwrap().next };
     let dated = RecordFilter { from: Some(later(0)), ..all.clone() };
     let named = RecordFilter { entity: Some(String::new()), ..all.clone() };
     for other in [dated, named] {
-        let refused = it.page(&other, (next().await, None), 1).await;
+        let refused = it.page(&other, next().await, None, 1).await;
         assert!(matches!(refused, Err(Error::Invalid(_))), "{other:?}");
     }
     let strange = Sealed::from_stored(vec![1; 80]);
-    assert!(matches!(it.page(&all, (Some(strange), None), 1).await, Err(Error::Invalid(_))));
-    assert!(it.page(&all, (next().await, None), 1).await.is_ok());
+    assert!(matches!(it.page(&all, Some(strange), None, 1).await, Err(Error::Invalid(_))));
+    assert!(it.page(&all, next().await, None, 1).await.is_ok());
 }
 
 async fn what_is_not_kept_any_longer_is_not_shown(it: Reader) {
@@ -265,12 +266,12 @@ async fn many(it: &Reader) {
 async fn a_long_search_is_cut_into_pages(it: Reader) {
     many(&it).await;
     let filter = RecordFilter { entity: Some("first".to_owned()), ..RecordFilter::default() };
-    let page = it.page(&filter, (None, None), 10).await.unwrap();
+    let page = it.page(&filter, None, None, 10).await.unwrap();
     assert!(page.records.is_empty() && page.next.is_some());
-    let page = it.page(&filter, (page.next, None), 10).await.unwrap();
+    let page = it.page(&filter, page.next, None, 10).await.unwrap();
     assert_eq!(entities(&page.records), ["first"]);
     assert!(page.next.is_none());
-    let page = it.page(&RecordFilter::default(), (None, None), 1).await.unwrap();
+    let page = it.page(&RecordFilter::default(), None, None, 1).await.unwrap();
     assert_eq!(entities(&page.records), ["last"]);
 }
 
@@ -279,10 +280,10 @@ async fn a_number_does_not_reach_past_the_bound(it: Reader) {
     let filter = RecordFilter { entity: Some("first".to_owned()), ..RecordFilter::default() };
     let all = RecordFilter::default();
     for (filter, page) in [(&filter, 1), (&all, 510), (&all, usize::MAX)] {
-        let refused = it.page(filter, (None, Some(page)), 100).await;
+        let refused = it.page(filter, None, Some(page), 100).await;
         assert!(matches!(refused, Err(Error::Unprocessable { .. })), "{page}");
     }
-    let page = it.page(&all, (None, Some(450)), 100).await.unwrap();
+    let page = it.page(&all, None, Some(450), 100).await.unwrap();
     assert_eq!(page.records.len(), 100);
 }
 

@@ -46,7 +46,7 @@ impl SessionSimulation {
         self.play_all(&step.meanwhile).await;
         let Some(answered) = self.reply(of, &step.reply) else { return };
         answer.send(answered.clone()).unwrap();
-        self.conclude((of, &state), operation, &answered, &step.second).await;
+        self.conclude(of, &state, operation, &answered, &step.second).await;
     }
 
     /// Up to where it is written that somebody will be asked; whether it is.
@@ -107,7 +107,8 @@ impl SessionSimulation {
 
     async fn conclude(
         &mut self,
-        (of, state): (usize, &Session),
+        of: usize,
+        state: &Session,
         mut operation: Operating,
         answered: &Result<Vec<u8>, Unanswered>,
         trip: &Trip,

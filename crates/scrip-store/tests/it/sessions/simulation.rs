@@ -114,14 +114,14 @@ impl SessionSimulation {
         Box::pin(async move {
             match step {
                 Step::Create(kind, trip) => self.create(*kind, trip).await,
-                Step::Method { of, about, trip } => self.method((*of, *about), trip).await,
+                Step::Method { of, about, trip } => self.method(*of, *about, trip).await,
                 Step::Device { of, trip } => self.device(*of, trip).await,
                 Step::Authenticate(it) => self.authenticate(it).await,
                 Step::Result { of, forged, with, status, trip } => {
-                    self.result((*of, *with), *forged, status, trip).await;
+                    self.result(*of, *with, *forged, status, trip).await;
                 }
                 Step::Told { of, about, status, trip } => {
-                    self.told((*of, *about), *status, trip).await;
+                    self.told(*of, *about, *status, trip).await;
                 }
                 Step::AskResult { of, trip } => self.ask_result(*of, trip).await,
                 Step::Advance(_) if self.commits > 0 => (),
@@ -260,7 +260,7 @@ impl SessionSimulation {
         self.change(of, operation, |it| it.plan(of, &happening), trip).await;
     }
 
-    async fn method(&mut self, (of, about): (usize, usize), trip: &Trip) {
+    async fn method(&mut self, of: usize, about: usize, trip: &Trip) {
         let (Some(of), Some(about)) = (self.at(of), self.at(about)) else { return };
         let (vault, directory) = (self.vault.clone(), Arc::clone(&self.directory));
         let (id, server_trans_id) = (self.model.sessions[of].id, self.trans_id(about));
@@ -307,12 +307,7 @@ impl SessionSimulation {
         self.change(of, operation, plan, trip).await;
     }
 
-    async fn told(
-        &mut self,
-        (of, about): (usize, usize),
-        status: Option<&'static str>,
-        trip: &Trip,
-    ) {
+    async fn told(&mut self, of: usize, about: usize, status: Option<&'static str>, trip: &Trip) {
         let (Some(of), Some(about)) = (self.at(of), self.at(about)) else { return };
         let (vault, directory) = (self.vault.clone(), Arc::clone(&self.directory));
         let id = self.model.sessions[of].id;
@@ -362,13 +357,7 @@ impl SessionSimulation {
         self.notify(of, operation, happening, trip).await;
     }
 
-    async fn result(
-        &mut self,
-        (of, with): (usize, usize),
-        forged: Forged,
-        status: &str,
-        trip: &Trip,
-    ) {
+    async fn result(&mut self, of: usize, with: usize, forged: Forged, status: &str, trip: &Trip) {
         let (Some(of), Some(with)) = (self.at(of), self.at(with)) else { return };
         let (ours, theirs) = (&self.model.sessions[of], &self.model.sessions[with]);
         let unknown = || "0".repeat(64);
