@@ -36,6 +36,29 @@ impl Clock for StoppedClock {
     }
 }
 
+/// Another clock, moved by hand.
+pub struct MovedClock {
+    base: Box<dyn Clock>,
+    moved_ms: AtomicI64,
+}
+
+impl MovedClock {
+    #[must_use]
+    pub fn of(base: impl Clock + 'static) -> Self {
+        Self { base: Box::new(base), moved_ms: AtomicI64::new(0) }
+    }
+
+    pub fn advance(&self, by: Duration) {
+        self.moved_ms.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for MovedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp { unix_ms: self.base.now().unix_ms + self.moved_ms.load(Ordering::SeqCst) }
+    }
+}
+
 impl Default for StoppedClock {
     fn default() -> Self {
         Self::at(START)

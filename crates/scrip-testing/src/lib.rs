@@ -14,13 +14,18 @@
 )]
 
 pub mod clock;
+pub mod directory_server;
 pub mod faults;
 pub mod memory;
 pub mod policy;
 pub mod postgres;
-
+pub mod process;
+pub mod prometheus;
+pub mod random;
+pub mod redis;
 pub mod requests;
 pub mod store_harness;
+pub mod vault;
 pub mod vault_harness;
 
 pub use crate::memory::{MemorySnapshot, MemoryStore};

@@ -87,3 +87,36 @@ pub fn invalid<T: std::fmt::Debug>(outcome: Result<T, Error>) -> String {
     let Err(Error::Invalid(fields)) = outcome else { panic!("{outcome:?}") };
     fields[0].field.to_string()
 }
+
+/// The number with this place in a series of distinct and valid card numbers. Its digits look random: a number such as
+/// 4000000000000002 would be found in any file with a run of zero bytes.
+pub fn card_number(place: u64) -> String {
+    const SPACE: u128 = 100_000_000_000_000;
+    // Coprime to the space, so that no two places share a number.
+    let scrambled = (u128::from(place) * 61_803_398_874_989 + 31_415_926_535_897) % SPACE;
+    let payload = format!("4{scrambled:014}");
+    let weigh = |(at, digit): (usize, u8)| {
+        let digit = u32::from(digit - b'0');
+        if at % 2 == 1 { digit } else { digit * 2 / 10 + digit * 2 % 10 }
+    };
+    let sum: u32 = payload.bytes().rev().enumerate().map(weigh).sum();
+    format!("{payload}{}", (10 - sum % 10) % 10)
+}
+
+/// A payment that asks for no more than the rules do.
+pub fn payment(holder: &str) -> Value {
+    json!({
+        "authentication_category": "payment",
+        "authentication_type": "payment-transaction",
+        "purchase_info": {
+            "amount": "8000", "currency": "826", "exponent": "2", "date": "20261109141010",
+            "transaction_type": "purchase",
+        },
+        "merchant_info": {
+            "mid": "9876543210001", "acquirer_bin": "000000999", "name": "A shop",
+            "category_code": "7922", "country_code": "826",
+        },
+        "requestor_info": {"id": "9876543210001", "name": "A shop", "url": "https://shop.example"},
+        "cardholder_info": {"name": holder, "email": "ada@mail.example"},
+    })
+}

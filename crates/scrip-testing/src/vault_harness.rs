@@ -11,17 +11,13 @@ use scrip_core::{
     directory::{Directory, Known},
     error::Error,
     id::{ApplicationId, TokenId},
-    operations::{
-        create_application::{CreateKey, NewApplication, create_application},
-        create_tenant::{create_tenant, found_vault},
-    },
+    operations::create_tenant::{create_tenant, found_vault},
     permission::ApplicationKind,
     principal::Principal,
     store::{Store, StoreError},
     tenant::{Settings, Tenant, TenantKind},
-    time::Clock,
 };
-use scrip_seal::{EpochKeys, RootKey, fill_random};
+use scrip_seal::{EpochKeys, RootKey};
 use scrip_store::{
     PostgresStore, SqliteStore,
     postgres::{PostgresSettings, transfer::PostgresRows},
@@ -34,9 +30,8 @@ use crate::{
     clock::StoppedClock,
     memory::MemoryStore,
     postgres::{Database, SERVING},
+    vault::{create_key, root_key, vault_with},
 };
-
-const ROOT_KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
 /// For one node of a test.
 pub fn settings(database: &Database) -> PostgresSettings {
@@ -80,7 +75,7 @@ impl VaultHarness {
             Engine::Sqlite => Arc::new(SqliteStore::open(&folder.path().join("scrip.db")).unwrap()),
         };
         let (vault, clock) = vault_on(store);
-        let root = root();
+        let root = root_key();
         found_vault(&vault, &root).await.unwrap();
         Self { vault, clock, root, folder, database }
     }
@@ -93,7 +88,7 @@ impl VaultHarness {
             Engine::Memory | Engine::Sqlite => None,
         };
         let (vault, clock) = vault_on(Arc::new(MemoryStore::default()));
-        Self { vault, clock, root: root(), folder, database }
+        Self { vault, clock, root: root_key(), folder, database }
     }
 
     /// One that somebody fills first, row by row.
@@ -187,12 +182,9 @@ impl VaultHarness {
         kind: ApplicationKind,
         access: AccessPolicy,
     ) -> String {
-        let name = Name::parse("app").unwrap();
-        let new = NewApplication { name, kind, access, create_key: CreateKey::Yes };
-        let mandate = Mandate::of_operator(Arc::clone(tenant));
         let directory = self.directory().await;
-        let created = create_application(&self.vault, mandate, directory.pepper(), new, None).await;
-        created.unwrap().api_key.unwrap().expose().to_owned()
+        let mandate = Mandate::of_operator(Arc::clone(tenant));
+        create_key(&self.vault, directory.pepper(), mandate, kind, access).await.key
     }
 
     /// Whoever has this key.
@@ -218,30 +210,11 @@ impl VaultHarness {
     }
 }
 
-pub fn root() -> RootKey {
-    RootKey::from_text(ROOT_KEY).unwrap()
-}
-
+/// A vault on this store, with a clock that stands still.
 pub fn vault_on(store: Arc<dyn Store>) -> (Vault, Arc<StoppedClock>) {
     let clock = Arc::new(StoppedClock::default());
-    let vaults_clock: Arc<dyn Clock> = Arc::<StoppedClock>::clone(&clock);
-    let epochs = Arc::new(epochs());
-    let bins = Arc::default();
-    let audit = Arc::default();
-    let guesses = Arc::default();
-    let directory_servers = Arc::new(scrip_core::threeds::NoDirectoryServers::default());
-    let vault = Vault {
-        store,
-        epochs,
-        bins,
-        clock: vaults_clock,
-        audit,
-        guesses,
-        directory_servers,
-        chance: fill_random,
-        disclosure: scrip_core::disclosure::DisclosureRules::default(),
-    };
-    (vault, clock)
+    let vault = vault_with(store, Arc::<StoppedClock>::clone(&clock));
+    (Vault { epochs: Arc::new(epochs()), ..vault }, clock)
 }
 
 fn epochs() -> EpochKeys {

@@ -17,7 +17,8 @@ use scrip_store::SqliteStore;
 use scrip_testing::{
     policy::{TOKENS, rule, ruled},
     requests::{VISA, card_with_cvc, create, cvc, get},
-    vault_harness::{Engine, VaultHarness, origin, root, vault_on},
+    vault::root_key,
+    vault_harness::{Engine, VaultHarness, origin, vault_on},
 };
 use tempfile::TempDir;
 
@@ -54,7 +55,7 @@ async fn recovered(copy: &Path, process: &Vault, key: &str, ids: &[TokenId]) -> 
     // The clock of a new vault stands where every test begins, when the codes were fresh.
     let (theirs, _) = vault_on(Arc::new(SqliteStore::open(&copy.join("scrip.db")).unwrap()));
     let theirs = Vault { epochs: Arc::clone(&process.epochs), ..theirs };
-    let directory = Directory::load(&*theirs.store, &root(), None).await.unwrap();
+    let directory = Directory::load(&*theirs.store, &root_key(), None).await.unwrap();
     let caller = Caller::new(principal(directory.authenticate(key)), origin());
     let sealed = {
         let file = Connection::open(copy.join("scrip.db")).unwrap();

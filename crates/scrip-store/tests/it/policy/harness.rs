@@ -13,17 +13,17 @@ use scrip_core::{
     caller::{Caller, Mandate, Needs},
     directory::{Directory, Known},
     error::Error,
-    id::ApplicationId,
     operations::{
         create_application::{CreateKey, NewApplication, create_application},
         update_application::update_application,
         update_tenant::{set_tenant_quotas, update_tenant},
     },
-    permission::{ApplicationKind, Permission, Permissions, Transform},
+    permission::{ApplicationKind, Permission, Transform},
     tenant::{Settings, Tenant},
 };
 use scrip_testing::{
-    policy::{TOKENS, plain, rule, ruled},
+    policy::{TOKENS, permissions_of, plain, rule, ruled},
+    vault::{CreatedKey, create_key},
     vault_harness::{Engine, VaultHarness, origin},
 };
 
@@ -56,14 +56,9 @@ pub(crate) type Rows = Vec<(&'static str, Vec<Vec<Value>>)>;
 /// A tenant as its people know it.
 pub(crate) struct Party {
     pub(crate) tenant: Arc<Tenant>,
-    pub(crate) manager: Member,
-    pub(crate) private: Member,
-    pub(crate) public: Member,
-}
-
-pub(crate) struct Member {
-    pub(crate) application: ApplicationId,
-    pub(crate) key: String,
+    pub(crate) manager: CreatedKey,
+    pub(crate) private: CreatedKey,
+    pub(crate) public: CreatedKey,
 }
 
 impl Party {
@@ -77,9 +72,7 @@ impl Party {
 }
 
 fn management() -> AccessPolicy {
-    let kind = ApplicationKind::Management;
-    let all = Permission::ALL.iter().copied().filter(|it| it.kinds().contains(&kind));
-    AccessPolicy { permissions: all.collect::<Permissions>(), rules: vec![] }
+    plain(&permissions_of(ApplicationKind::Management))
 }
 
 async fn member(
@@ -87,14 +80,8 @@ async fn member(
     mandate: Mandate,
     kind: ApplicationKind,
     access: AccessPolicy,
-) -> Member {
-    let name = Name::parse(kind.as_str()).unwrap();
-    let new = NewApplication { name, kind, access, create_key: CreateKey::Yes };
-    let directory = world.directory().await;
-    let created = create_application(&world.vault, mandate, directory.pepper(), new, None).await;
-    let created = created.unwrap();
-    let key = created.api_key.unwrap().expose().to_owned();
-    Member { application: created.application.record.id, key }
+) -> CreatedKey {
+    create_key(&world.vault, world.directory().await.pepper(), mandate, kind, access).await
 }
 
 /// Everything that can have a value has one, and every party has other values.

@@ -23,7 +23,8 @@ use scrip_store::{
 };
 use scrip_testing::{
     store_harness::{StoreHarness, bare, code, record, revised},
-    vault_harness::{Engine, VaultHarness, root},
+    vault::root_key,
+    vault_harness::{Engine, VaultHarness},
 };
 
 const NO_BOUND: u64 = u64::MAX;
@@ -216,7 +217,7 @@ async fn a_copy_is_of_one_instant() {
     assert_eq!(number(&copy, "SELECT version FROM directory_state"), before);
     let examined = examine(&copy, || ()).unwrap();
     assert!(examined.is_current && examined.directory.tenants.len() == 2);
-    let opened = scrip_core::directory::Directory::open(examined.directory, &root(), None);
+    let opened = scrip_core::directory::Directory::open(examined.directory, &root_key(), None);
     assert!(opened.unwrap().alterations().is_empty());
 }
 

@@ -32,7 +32,8 @@ use scrip_testing::{
     clock::START,
     policy::{TOKENS, plain},
     requests::{VISA, card, create},
-    vault_harness::{Engine, VaultHarness, root},
+    vault::root_key,
+    vault_harness::{Engine, VaultHarness},
 };
 
 /// Pieces of the wrapped keys of tenants. Half a key left behind is found too.
@@ -176,7 +177,7 @@ async fn nor_where_pages_were_rebuilt() {
     let name = |at: usize| Name::parse(&"n".repeat(1 + at % 2)).unwrap();
     for at in 0..TENANTS {
         let (kind, settings) = (TenantKind::Test, Settings::default());
-        create_tenant(&world.vault, &root(), name(at), kind, settings).await.unwrap();
+        create_tenant(&world.vault, &root_key(), name(at), kind, settings).await.unwrap();
     }
     let directory = world.directory().await;
     let tenants = directory.tenants();

@@ -27,7 +27,8 @@ use scrip_store::SqliteStore;
 use scrip_testing::{
     policy::{TOKENS, plain},
     requests::{VISA, card, create, get},
-    vault_harness::{Engine, VaultHarness, root, vault_on},
+    vault::root_key,
+    vault_harness::{Engine, VaultHarness, vault_on},
 };
 use tokio::{task, time::timeout};
 
@@ -125,7 +126,7 @@ async fn a_server_sees_what_a_command_did() {
     let before = world.directory().await;
 
     let (beside, _) = vault_on(Arc::new(SqliteStore::open_beside(&world.file()).unwrap()));
-    let theirs = Directory::load(&*beside.store, &root(), None).await.unwrap();
+    let theirs = Directory::load(&*beside.store, &root_key(), None).await.unwrap();
     assert_eq!(theirs.version(), before.version());
     let known = theirs.tenant(tenant.id).unwrap();
     application(&beside, known, &theirs, "beside").await;
@@ -145,7 +146,7 @@ async fn a_server_sees_what_a_command_did() {
 async fn the_other_process() {
     let Some(file) = env::var_os(OTHER) else { return };
     let (vault, _) = vault_on(Arc::new(SqliteStore::open_beside(Path::new(&file)).unwrap()));
-    let directory = Directory::load(&*vault.store, &root(), None).await.unwrap();
+    let directory = Directory::load(&*vault.store, &root_key(), None).await.unwrap();
     let tenants = directory.tenants();
     for at in 0..OTHERS_CHANGES {
         application(&vault, tenants[at % tenants.len()], &directory, &format!("beside {at}")).await;
