@@ -1,0 +1,56 @@
+//! Handlers of the tenant: a sentence each.
+
+use scrip_core::operations::{
+    delete_tenant::delete_tenant,
+    get_tenant::{get_tenant, get_tenant_quotas},
+    get_tenant_usage::get_tenant_usage,
+    update_tenant::update_tenant,
+};
+
+use crate::{
+    pipeline::Asked,
+    routes::Handling,
+    wire::{
+        self, answer,
+        policy::{tenant, usage},
+    },
+};
+
+pub(crate) fn get(asked: Asked) -> Handling {
+    Box::pin(async move {
+        let mandate = asked.mandate()?;
+        Ok(answer::rendered(tenant::found(get_tenant(&asked.app.vault, &mandate).await?)))
+    })
+}
+
+pub(crate) fn update(mut asked: Asked) -> Handling {
+    Box::pin(async move {
+        let update = tenant::parse_update(wire::json::read(&asked.body)?)?;
+        let remember = asked.remember(tenant::updated);
+        let updated = update_tenant(&asked.app.vault, asked.mandate()?, update, remember).await?;
+        asked.app.reload().await?;
+        Ok(answer::rendered(tenant::updated(&updated)))
+    })
+}
+
+pub(crate) fn delete(asked: Asked) -> Handling {
+    Box::pin(async move {
+        delete_tenant(&asked.app.vault, asked.mandate()?).await?;
+        asked.app.reload().await?;
+        Ok(answer::rendered(answer::done()))
+    })
+}
+
+pub(crate) fn quotas(asked: Asked) -> Handling {
+    Box::pin(async move {
+        let mandate = asked.mandate()?;
+        Ok(answer::rendered(tenant::quotas(get_tenant_quotas(&asked.app.vault, &mandate).await?)))
+    })
+}
+
+pub(crate) fn usage(asked: Asked) -> Handling {
+    Box::pin(async move {
+        let mandate = asked.mandate()?;
+        Ok(answer::rendered(usage::found(&get_tenant_usage(&asked.app.vault, &mandate).await?)))
+    })
+}
