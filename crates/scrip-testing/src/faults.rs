@@ -2,3 +2,4 @@
 
 pub mod intercepted_store;
 pub mod schedule;
+pub mod store_fault;
