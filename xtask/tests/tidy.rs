@@ -35,6 +35,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "scrip-threeds",
         ],
     ),
+    (TESTS_ONLY, &["scrip-core", "scrip-seal", "scrip-store", "scrip-threeds"]),
 ];
 
 /// What only these crates may build on: HTTP, sockets, the command line, SQL and algorithms each
@@ -52,6 +53,9 @@ const ROOMS: &[(&[&str], &[&str])] = &[
 
 /// Plays another company, which has its own of everything and shares nothing of the vault's.
 const ANOTHER_COMPANY: &str = "scrip-simulator";
+
+/// Holds what tests share; the program is built without it.
+const TESTS_ONLY: &str = "scrip-testing";
 
 const FILE_LINES_MAX: usize = 500;
 const FILE_LINES_MEDIAN_MAX: usize = 140;
@@ -73,9 +77,25 @@ fn crates_point_inward() {
 }
 
 #[test]
+fn only_tests_depend_on_what_tests_share() {
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let manifest = entry.unwrap().path().join("Cargo.toml");
+        let mut section = String::new();
+        for line in fs::read_to_string(&manifest).unwrap().lines() {
+            if line.starts_with('[') {
+                line.clone_into(&mut section);
+            }
+            let depends = line.starts_with(TESTS_ONLY);
+            let allowed = section == "[dev-dependencies]";
+            assert!(!depends || allowed, "{}: {section} {line}", manifest.display());
+        }
+    }
+}
+
+#[test]
 fn each_matter_has_one_room() {
     for (owners, owned) in ROOMS {
-        let ours = LAYERS.iter().filter(|(name, _)| *name != ANOTHER_COMPANY);
+        let ours = LAYERS.iter().filter(|(name, _)| ![ANOTHER_COMPANY, TESTS_ONLY].contains(name));
         for (name, _) in ours.filter(|(name, _)| !owners.contains(name)) {
             for dependency in dependencies(name) {
                 assert!(
