@@ -1,5 +1,6 @@
 //! Project automation. `cargo run -p xtask -- figures [ROOT]` prints the figures of a tree,
-//! `cargo run -p xtask -- cycles CRATE_FOLDER` the import cycles of a crate.
+//! `cargo run -p xtask -- cycles CRATE_FOLDER` the import cycles of a crate,
+//! `cargo run -p xtask -- parameters FOLDER` the functions whose parameters break a rule.
 
 #![expect(clippy::print_stdout, reason = "a command line tool")]
 
@@ -29,7 +30,16 @@ fn main() -> Result<()> {
                 }
             }
         }
-        _ => bail!("usage: xtask figures|cycles|imports [FOLDER]"),
+        Some("parameters") => {
+            for (file, it) in xtask::parameters::violations(&folder)? {
+                let place = format!("{}:{}", file.display(), it.line);
+                println!(
+                    "{place} {}: {} parameters, {} tuples",
+                    it.function, it.parameters, it.tuples
+                );
+            }
+        }
+        _ => bail!("usage: xtask figures|cycles|imports|parameters [FOLDER]"),
     }
     Ok(())
 }

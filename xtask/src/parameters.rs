@@ -1,10 +1,18 @@
 //! The parameters of functions: how many there are, and which are anonymous tuples.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
 use proc_macro2::Span;
 use syn::{FnArg, ImplItemFn, ItemFn, Signature, TraitItemFn, Type, visit::Visit};
+
+use crate::sources;
+
+/// A function with more parameters than this takes a struct instead.
+pub const MOST_PARAMETERS: usize = 7;
 
 /// A function with an unusual list of parameters.
 #[derive(Debug)]
@@ -13,8 +21,25 @@ pub struct Finding {
     pub line: usize,
     /// Parameters besides `self`.
     pub parameters: usize,
-    /// Parameters whose type is a tuple, a reference to one, or a slice of them.
+    /// Parameters whose type is a tuple or a reference to one.
     pub tuples: usize,
+}
+
+impl Finding {
+    /// Whether the function has an anonymous tuple as a parameter, or too many parameters.
+    pub fn breaks_a_rule(&self) -> bool {
+        self.tuples > 0 || self.parameters > MOST_PARAMETERS
+    }
+}
+
+/// Lists the functions below `folder`, tests included, whose parameters break a rule.
+pub fn violations(folder: &Path) -> Result<Vec<(PathBuf, Finding)>> {
+    let mut found = Vec::new();
+    for file in sources::files_with_extension(folder, "rs")? {
+        let broken = functions(&file)?.into_iter().filter(Finding::breaks_a_rule);
+        found.extend(broken.map(|it| (file.clone(), it)));
+    }
+    Ok(found)
 }
 
 /// Lists the functions of a file with their parameters. Functions of tests are included.

@@ -1,17 +1,14 @@
 //! Compiled expressions, kept for the next time.
 //!
-//! A tenant has a handful of masks and indexes and uses them on every request. A hit takes a read
-//! lock of one shard and sets a flag; only a miss writes. What was not used since the hand last
-//! passed goes first (the clock algorithm). Errors are not kept: a wrong expression is the rare
-//! case, and keeping it would let one caller push out what others use.
+//! A tenant has a handful of masks and indexes and uses them on every request. An expression that
+//! is used once does not push out one that is used often. Errors are not kept: a wrong expression is
+//! the rare case, and keeping it would let one caller push out what others use.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    hash::{BuildHasher, RandomState},
-    sync::{
-        Arc, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+use std::{hash::RandomState, sync::Arc};
+
+use quick_cache::{
+    Options, OptionsBuilder, Weighter,
+    sync::{Cache, DefaultLifecycle},
 };
 
 use crate::{Expression, ExpressionError};
@@ -23,25 +20,21 @@ const TREE_BYTES: usize = 512;
 
 /// Shared by all threads.
 pub struct ExpressionCache {
-    shards: Vec<RwLock<Shard>>,
-    hasher: RandomState,
-    count_max: usize,
-    bytes_max: usize,
-    hits: AtomicU64,
-    misses: AtomicU64,
+    /// Nothing when no expression fits.
+    kept: Option<Cache<Arc<str>, Arc<Expression>, Weight, RandomState>>,
 }
 
-#[derive(Default)]
-struct Shard {
-    entries: HashMap<Arc<str>, Entry>,
-    /// In the order in which the hand passes.
-    hand: VecDeque<Arc<str>>,
-    bytes: usize,
+/// What an expression weighs: its bytes, but no less than its share of the count.
+#[derive(Clone)]
+struct Weight {
+    least: usize,
 }
 
-struct Entry {
-    expression: Arc<Expression>,
-    used: AtomicBool,
+impl Weighter<Arc<str>, Arc<Expression>> for Weight {
+    fn weight(&self, source: &Arc<str>, _: &Arc<Expression>) -> u64 {
+        let bytes = source.len().saturating_mul(TREE_PER_SOURCE_BYTE).saturating_add(TREE_BYTES);
+        u64::try_from(bytes.max(self.least)).unwrap_or(u64::MAX)
+    }
 }
 
 impl std::fmt::Debug for ExpressionCache {
@@ -54,105 +47,47 @@ impl ExpressionCache {
     /// At most so many expressions of about so many bytes together.
     #[must_use]
     pub fn new(count_max: usize, bytes_max: usize) -> Self {
-        Self {
-            shards: std::iter::repeat_with(RwLock::default).take(SHARDS).collect(),
-            hasher: RandomState::new(),
-            count_max: count_max.div_ceil(SHARDS),
-            bytes_max: bytes_max.div_ceil(SHARDS),
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
-        }
+        let kept = options(count_max, bytes_max).map(|options| {
+            let weight = Weight { least: bytes_max.div_ceil(count_max.max(1)) };
+            let lifecycle = DefaultLifecycle::default();
+            Cache::with_options(options, weight, RandomState::new(), lifecycle)
+        });
+        Self { kept }
     }
 
     /// # Errors
     /// As [`Expression::parse`].
     pub fn parse(&self, source: &str) -> Result<Arc<Expression>, ExpressionError> {
-        let Some(shard) = self.shard(source) else {
-            return Expression::parse(source).map(Arc::new);
-        };
-        {
-            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(entry) = shard.entries.get(source) {
-                // Written only when it changes, so that threads do not fight over the line.
-                if !entry.used.load(Ordering::Relaxed) {
-                    entry.used.store(true, Ordering::Relaxed);
-                }
-                self.hits.fetch_add(1, Ordering::Relaxed);
-                return Ok(Arc::clone(&entry.expression));
-            }
+        let Some(kept) = &self.kept else { return Expression::parse(source).map(Arc::new) };
+        if let Some(expression) = kept.get(source) {
+            return Ok(expression);
         }
-        self.misses.fetch_add(1, Ordering::Relaxed);
         let expression = Arc::new(Expression::parse(source)?);
-        let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
-        Ok(shard.insert(source, expression, (self.count_max, self.bytes_max)))
+        kept.insert(source.into(), Arc::clone(&expression));
+        Ok(expression)
     }
 
     /// How often one was found, and how often not, so far.
     #[must_use]
     pub fn looked_up(&self) -> (u64, u64) {
-        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+        self.kept.as_ref().map_or((0, 0), |it| (it.hits(), it.misses()))
     }
 
     #[must_use]
     pub fn len(&self) -> usize {
-        let count =
-            |it: &RwLock<Shard>| it.read().unwrap_or_else(PoisonError::into_inner).entries.len();
-        self.shards.iter().map(count).sum()
+        self.kept.as_ref().map_or(0, Cache::len)
     }
 
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-
-    fn shard(&self, source: &str) -> Option<&RwLock<Shard>> {
-        let hash = usize::try_from(self.hasher.hash_one(source) >> 32).unwrap_or_default();
-        self.shards.get(hash % SHARDS)
-    }
 }
 
-fn bytes_of(source: &str) -> usize {
-    source.len().saturating_mul(TREE_PER_SOURCE_BYTE).saturating_add(TREE_BYTES)
-}
-
-impl Shard {
-    fn insert(
-        &mut self,
-        source: &str,
-        expression: Arc<Expression>,
-        (count_max, bytes_max): (usize, usize),
-    ) -> Arc<Expression> {
-        // Another thread may have been first.
-        if let Some(entry) = self.entries.get(source) {
-            return Arc::clone(&entry.expression);
-        }
-        let bytes = bytes_of(source);
-        if count_max == 0 || bytes > bytes_max {
-            return expression;
-        }
-        while self.entries.len() >= count_max || self.bytes.saturating_add(bytes) > bytes_max {
-            self.evict();
-        }
-        let source: Arc<str> = source.into();
-        let entry = Entry { expression: Arc::clone(&expression), used: AtomicBool::new(false) };
-        self.hand.push_back(Arc::clone(&source));
-        self.entries.insert(source, entry);
-        self.bytes = self.bytes.saturating_add(bytes);
-        expression
-    }
-
-    /// Passes over what was used, once, and takes the next.
-    fn evict(&mut self) {
-        while let Some(source) = self.hand.pop_front() {
-            let was_used =
-                self.entries.get(&source).map(|it| it.used.swap(false, Ordering::Relaxed));
-            if was_used == Some(true) {
-                self.hand.push_back(source);
-                continue;
-            }
-            self.entries.remove(&source);
-            self.bytes = self.bytes.saturating_sub(bytes_of(&source));
-            return;
-        }
-    }
+/// Nothing when there is room for no expression.
+fn options(count_max: usize, bytes_max: usize) -> Option<Options> {
+    let count = count_max.min(bytes_max / TREE_BYTES);
+    let bytes = u64::try_from(bytes_max).ok().filter(|_| count > 0)?;
+    let mut options = OptionsBuilder::new();
+    options.shards(SHARDS).estimated_items_capacity(count).weight_capacity(bytes).build().ok()
 }

@@ -1,8 +1,7 @@
 //! Storage engines. None of them sees plaintext; all of them pass one conformance suite.
 
-mod claims;
+pub mod claims;
 mod facets;
-pub mod memory;
 pub mod postgres;
 mod shared;
 mod sql;
@@ -11,7 +10,6 @@ pub mod transfer;
 mod uses;
 
 pub use crate::{
-    memory::{MemorySnapshot, MemoryStore},
     postgres::PostgresStore,
     sqlite::{Pages, SqliteStore},
 };

@@ -1,9 +1,11 @@
 //! Access sessions.
 
 use crate::{
-    access_session::{AccessSessionId, AccessSessionRecord},
-    caller::Mandate,
-    policy::Signed,
+    policy::{
+        Signed,
+        access_session::{AccessSessionId, AccessSessionRecord},
+        caller::Mandate,
+    },
     store::{Beside, Changed, StoreFuture},
     time::Timestamp,
 };

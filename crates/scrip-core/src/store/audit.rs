@@ -3,11 +3,11 @@
 use crate::{
     audit::{
         chain::{Chain, Checkpoint, Head, Log, LogRecord, PruneChain},
-        trail::Access,
+        seen::Access,
         walk::{WalkRecords, Walked},
     },
-    caller::Inquiry,
     id::TenantId,
+    policy::caller::Inquiry,
     store::StoreFuture,
 };
 

@@ -1,8 +1,8 @@
 //! Lists and searches of tokens.
 
 use crate::{
-    caller::Inquiry,
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
+    policy::caller::Inquiry,
     store::StoreFuture,
 };
 

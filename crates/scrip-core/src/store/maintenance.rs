@@ -1,11 +1,10 @@
 //! What the server does by itself: expiry, time, readiness, measurements.
 
 use crate::{
-    audit::AuditRecord,
+    audit::{AuditRecord, vault_rows::NotedTime},
     measure::StoreMeasures,
-    store::{StoreFuture, StoreStatus},
+    store::StoreFuture,
     time::Timestamp,
-    vault_rows::NotedTime,
 };
 
 /// What the server does by itself: expiry, time, readiness, measurements.
@@ -45,4 +44,16 @@ pub trait Maintenance: Send + Sync {
 
     /// For the operator: what there is, and how much of it.
     fn status(&self) -> StoreFuture<'_, StoreStatus>;
+}
+
+/// How much of everything an engine holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoreStatus {
+    pub engine: &'static str,
+    pub schema: u32,
+    /// Versions of tenants' sealing keys, and how many tenants have each.
+    pub key_versions: Vec<(u32, u64)>,
+    /// Name and number, in an order to show them in.
+    pub counts: Vec<(&'static str, u64)>,
+    pub sizes_bytes: Vec<(&'static str, u64)>,
 }

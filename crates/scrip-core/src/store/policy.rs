@@ -1,14 +1,16 @@
 //! Tenants and changes of their policy.
 
 use crate::{
-    audit::AuditRecord,
-    caller::{Mandate, TenantDeletion},
+    audit::{AuditRecord, vault_rows::DeletedTenant},
     error::Error,
     id::TenantId,
-    policy::PolicyRecords,
-    store::{Changed, DecidePolicy, StoreFuture},
+    policy::{
+        PolicyRecords,
+        caller::{Mandate, TenantDeletion},
+        change_record::DecidePolicy,
+    },
+    store::{Changed, StoreFuture},
     time::Timestamp,
-    vault_rows::DeletedTenant,
 };
 
 /// Tenants and changes of their policy.

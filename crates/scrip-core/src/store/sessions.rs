@@ -1,8 +1,8 @@
 //! 3-D Secure sessions.
 
 use crate::{
-    caller::Inquiry,
     id::{SessionId, TokenId},
+    policy::caller::Inquiry,
     store::{Changed, StoreFuture},
     threeds::{SessionRecord, SessionWrite},
     time::Timestamp,

@@ -2,11 +2,11 @@
 
 use crate::{
     audit::AuditRecord,
-    caller::Inquiry,
     id::TokenIntentId,
+    policy::caller::Inquiry,
     store::{Beside, Changed, StoreFuture},
     time::Timestamp,
-    token_intent::StoredTokenIntent,
+    token::intent::StoredTokenIntent,
 };
 
 /// Token intents.

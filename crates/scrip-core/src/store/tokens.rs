@@ -1,10 +1,14 @@
 //! Tokens: written together, found by id, deleted.
 
 use crate::{
-    caller::{Inquiry, Permit},
     id::TokenId,
-    store::{Batched, Changed, DeleteToken, StoreFuture, StoredToken, TokenBatch},
+    policy::caller::{Inquiry, Permit},
+    store::{Changed, StoreFuture},
     time::Timestamp,
+    token::{
+        record::StoredToken,
+        write::{Batched, DeleteToken, TokenBatch},
+    },
 };
 
 /// Tokens: written together, found by id, deleted.

@@ -1,6 +1,6 @@
 //! How many tokens a tenant has and uses.
 
-use crate::{caller::Mandate, store::StoreFuture, time::Month, usage::Usage};
+use crate::{policy::caller::Mandate, store::StoreFuture, time::Month, token::usage::Usage};
 
 /// How many tokens a tenant has and uses.
 /// Each method is one transaction.

@@ -2,11 +2,11 @@
 //!
 //! There is no clock and no time zone of the machine: the same value and format always give the
 //! same text. Where Liquid's implementations differ we do as the first one, in Ruby, which has
-//! more codes.
+//! more codes. `jiff` writes each code; the ones it writes otherwise than Ruby are put in other words.
 
 mod moment;
 
-use jiff::civil::DateTime;
+use jiff::fmt::strtime::BrokenDownTime;
 use serde_json::Value;
 
 use self::moment::Moment;
@@ -18,22 +18,8 @@ const FORMAT_BYTES_MAX: usize = 256;
 const NO_FORMAT: &str = "date takes a format";
 const UNKNOWN: &str = "date does not know a code of its format";
 
-const DAYS: [&str; 7] =
-    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
+/// Codes that `jiff` writes as Ruby does. It knows more, and other flags: these are refused.
+const CODES: &str = "%AaBbCDdeFGgHhIjklMmNnPpRSTtUuVWwYyz";
 
 pub(crate) fn date<'a>(
     context: &Context<'_>,
@@ -61,17 +47,18 @@ fn formatted(format: &Value, moment: &Moment) -> Result<String, &'static str> {
     if format.len() > FORMAT_BYTES_MAX {
         return Err("the format is too long");
     }
-    expanded(format, moment).ok_or(UNKNOWN)
+    let parts = moment.broken_down().ok_or(UNKNOWN)?;
+    expanded(format, moment, &parts).ok_or(UNKNOWN)
 }
 
-fn expanded(format: &str, moment: &Moment) -> Option<String> {
+fn expanded(format: &str, moment: &Moment, parts: &BrokenDownTime) -> Option<String> {
     count(format.len());
     let mut text = String::new();
     let mut rest = format;
     while let Some((before, after)) = rest.split_once('%') {
         text.push_str(before);
         let (code, after) = Code::read(after)?;
-        text.push_str(&code.text(moment)?);
+        text.push_str(&code.text(moment, parts)?);
         rest = after;
     }
     text.push_str(rest);
@@ -81,31 +68,14 @@ fn expanded(format: &str, moment: &Moment) -> Option<String> {
 /// What stands after a `%`. As in Liquid, a flag that a code has no use for does nothing.
 #[derive(Default)]
 struct Code {
-    padding: Option<Padding>,
+    /// `-`, `0` or `_`.
+    padding: Option<char>,
     upper: bool,
     /// Only in `%:z`.
     colon: bool,
     /// How many digits of the second, only in `%N`.
-    digits: Option<usize>,
+    digits: Option<char>,
     letter: char,
-}
-
-#[derive(Clone, Copy)]
-enum Padding {
-    None,
-    With(char),
-}
-
-/// What a code stands for, before its flags.
-enum Part {
-    Text(String),
-    Number {
-        number: i64,
-        width: usize,
-        padding: char,
-    },
-    /// Other codes, none of them of this kind.
-    Codes(&'static str),
 }
 
 impl Code {
@@ -114,13 +84,11 @@ impl Code {
         let mut chars = text.chars();
         loop {
             match chars.next()? {
-                '-' => code.padding = Some(Padding::None),
-                '0' => code.padding = Some(Padding::With('0')),
-                '_' => code.padding = Some(Padding::With(' ')),
+                flag @ ('-' | '0' | '_') => code.padding = Some(flag),
                 '^' => code.upper = true,
                 ':' if !code.colon => code.colon = true,
                 digit @ '1'..='9' => {
-                    code.digits = digit.to_digit(10).and_then(|it| usize::try_from(it).ok());
+                    code.digits = Some(digit);
                     code.letter = chars.next().filter(|it| *it == 'N')?;
                     break;
                 }
@@ -134,106 +102,34 @@ impl Code {
         fits.then_some((code, chars.as_str()))
     }
 
-    fn text(&self, moment: &Moment) -> Option<String> {
-        let text = match self.part(moment)? {
-            Part::Text(text) => text,
-            Part::Codes(codes) => expanded(codes, moment)?,
-            Part::Number { number, width, padding } => {
-                match self.padding.unwrap_or(Padding::With(padding)) {
-                    Padding::None => number.to_string(),
-                    Padding::With('0') => format!("{number:0>width$}"),
-                    Padding::With(_) => format!("{number:>width$}"),
-                }
-            }
+    fn text(&self, moment: &Moment, parts: &BrokenDownTime) -> Option<String> {
+        let text = match self.letter {
+            // For all languages alike jiff has other forms.
+            'c' => expanded("%a %b %e %H:%M:%S %Y", moment, parts)?,
+            'r' => expanded("%I:%M:%S %p", moment, parts)?,
+            'x' => expanded("%D", moment, parts)?,
+            'X' => expanded("%T", moment, parts)?,
+            // An instant of jiff's ends a day before the year 9999 does.
+            's' => moment.unix_seconds().to_string(),
+            'Z' if moment.offset_minutes == 0 => "UTC".to_owned(),
+            'Z' => expanded("%z", moment, parts)?,
+            'L' => expanded("%3N", moment, parts)?,
+            letter if CODES.contains(letter) => parts.to_string(self.directive()).ok()?,
+            _ => return None,
         };
         Some(if self.upper { text.to_uppercase() } else { text })
     }
 
-    fn part(&self, moment: &Moment) -> Option<Part> {
-        let at = moment.at;
-        let week = || at.date().iso_week_date();
-        Some(match self.letter {
-            'Y' => zeros(at.year(), 4),
-            'C' => zeros(at.year() / 100, 2),
-            'y' => zeros(at.year() % 100, 2),
-            'G' => zeros(week().year(), 4),
-            'g' => zeros(week().year() % 100, 2),
-            'm' => zeros(at.month(), 2),
-            'B' => Part::Text(month(at)?.to_owned()),
-            'b' | 'h' => Part::Text(month(at)?.get(..3)?.to_owned()),
-            'd' => zeros(at.day(), 2),
-            'e' => spaces(at.day()),
-            'j' => zeros(at.day_of_year(), 3),
-            'A' => Part::Text(weekday(at)?.to_owned()),
-            'a' => Part::Text(weekday(at)?.get(..3)?.to_owned()),
-            'u' => zeros(at.weekday().to_monday_one_offset(), 1),
-            'w' => zeros(at.weekday().to_sunday_zero_offset(), 1),
-            'U' => zeros(week_from(at, at.weekday().to_sunday_zero_offset()), 2),
-            'W' => zeros(week_from(at, at.weekday().to_monday_zero_offset()), 2),
-            'V' => zeros(week().week(), 2),
-            'H' => zeros(at.hour(), 2),
-            'k' => spaces(at.hour()),
-            'I' => zeros(half_day(at), 2),
-            'l' => spaces(half_day(at)),
-            'M' => zeros(at.minute(), 2),
-            'S' => zeros(at.second(), 2),
-            'L' => Part::Text(fraction(moment, 3)?),
-            'N' => Part::Text(fraction(moment, self.digits.unwrap_or(9))?),
-            'p' => Part::Text(if at.hour() < 12 { "AM" } else { "PM" }.to_owned()),
-            'P' => Part::Text(if at.hour() < 12 { "am" } else { "pm" }.to_owned()),
-            's' => zeros(moment.unix_seconds(), 1),
-            'z' => Part::Text(offset(moment, if self.colon { ":" } else { "" })),
-            'Z' if moment.offset_minutes == 0 => Part::Text("UTC".to_owned()),
-            'Z' => Part::Text(offset(moment, "")),
-            'D' | 'x' => Part::Codes("%m/%d/%y"),
-            'F' => Part::Codes("%Y-%m-%d"),
-            'R' => Part::Codes("%H:%M"),
-            'T' | 'X' => Part::Codes("%H:%M:%S"),
-            'r' => Part::Codes("%I:%M:%S %p"),
-            'c' => Part::Codes("%a %b %e %H:%M:%S %Y"),
-            'n' => Part::Text("\n".to_owned()),
-            't' => Part::Text("\t".to_owned()),
-            '%' => Part::Text("%".to_owned()),
-            _ => return None,
-        })
+    /// The code as jiff reads it: one flag, then a width.
+    fn directive(&self) -> String {
+        let (padding, letter) = (self.padding.map(String::from).unwrap_or_default(), self.letter);
+        match letter {
+            // Cut, not rounded: a second that is not over has not come.
+            'N' => format!("%{}N", self.digits.unwrap_or('9')),
+            // Two digits, which jiff gives only if it is told so.
+            'C' if padding.is_empty() => "%02C".to_owned(),
+            'C' if padding != "-" => format!("%{padding}2C"),
+            _ => format!("%{padding}{}{letter}", if self.colon { ":" } else { "" }),
+        }
     }
-}
-
-fn zeros(number: impl Into<i64>, width: usize) -> Part {
-    Part::Number { number: number.into(), width, padding: '0' }
-}
-
-fn spaces(number: impl Into<i64>) -> Part {
-    Part::Number { number: number.into(), width: 2, padding: ' ' }
-}
-
-fn month(at: DateTime) -> Option<&'static str> {
-    MONTHS.get(usize::try_from(at.month()).ok()?.checked_sub(1)?).copied()
-}
-
-fn weekday(at: DateTime) -> Option<&'static str> {
-    DAYS.get(usize::try_from(at.weekday().to_sunday_zero_offset()).ok()?).copied()
-}
-
-fn half_day(at: DateTime) -> i8 {
-    match at.hour() % 12 {
-        0 => 12,
-        hour => hour,
-    }
-}
-
-/// The week of the year; days before the first whole one are in week nought.
-fn week_from(at: DateTime, days_into_week: i8) -> i16 {
-    at.day_of_year().saturating_add(6).saturating_sub(i16::from(days_into_week)) / 7
-}
-
-/// Cut, not rounded: a second that is not over has not come.
-fn fraction(moment: &Moment, digits: usize) -> Option<String> {
-    format!("{:09}", moment.nanoseconds).get(..digits).map(str::to_owned)
-}
-
-fn offset(moment: &Moment, between: &str) -> String {
-    let sign = if moment.offset_minutes < 0 { '-' } else { '+' };
-    let minutes = moment.offset_minutes.unsigned_abs();
-    format!("{sign}{:02}{between}{:02}", minutes / 60, minutes % 60)
 }

@@ -6,6 +6,8 @@
 use jiff::{
     SignedDuration,
     civil::{Date, DateTime, Time, datetime},
+    fmt::strtime::BrokenDownTime,
+    tz::Offset,
 };
 use serde_json::Value;
 
@@ -39,6 +41,15 @@ impl Moment {
         };
         // The years that have four digits and a name: there is no year nought.
         read.filter(|it| it.at.year() >= 1).ok_or(NONE)
+    }
+
+    /// As jiff writes it by codes. It can be no instant of jiff's: these end before the year 9999.
+    pub(super) fn broken_down(&self) -> Option<BrokenDownTime> {
+        let offset = Offset::from_seconds(self.offset_minutes.checked_mul(60)?).ok()?;
+        let mut parts = BrokenDownTime::from(self.at);
+        parts.set_subsec_nanosecond(Some(i32::try_from(self.nanoseconds).ok()?)).ok()?;
+        parts.set_offset(Some(offset));
+        Some(parts)
     }
 
     pub(super) fn unix_seconds(&self) -> i64 {

@@ -1,0 +1,103 @@
+//! The rules of the catalog. What an entry must not be is found here, never in a request.
+
+mod iso;
+
+use std::collections::BTreeSet;
+
+use iso::{COUNTRIES, MONEY, NOT_MONEY};
+
+use super::{CATALOG, Field};
+
+/// The processors of the interface, in its order.
+#[rustfmt::skip]
+const IDS: [&str; 18] = [
+    "adyen-card", "authipay-card", "authorizenet-card", "braintree-card", "chaseorbital-card",
+    "checkoutcom-card", "cybersource-card", "dlocal-card", "ebanx-card", "fiserv-card", "nmi-card",
+    "nuvei-card", "planet-card", "razorpay-card", "stripe-card", "trustpayments-card",
+    "usaepay-card", "worldpayvap-card",
+];
+
+fn is_sorted_set(codes: &[&str]) -> bool {
+    codes.is_sorted_by(|a, b| a < b)
+}
+
+fn is_snake_case(key: &str) -> bool {
+    let word = |it: &str| {
+        !it.is_empty() && it.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit())
+    };
+    key.split('_').all(word) && key.starts_with(|it: char| it.is_ascii_lowercase())
+}
+
+#[test]
+fn the_codes_of_iso_are_whole() {
+    assert_eq!((MONEY.len(), NOT_MONEY.len(), COUNTRIES.len()), (155, 23, 249));
+    for (codes, length) in [(MONEY, 3), (NOT_MONEY, 3), (COUNTRIES, 2)] {
+        assert!(is_sorted_set(codes));
+        let upper = |it: &str| it.len() == length && it.bytes().all(|it| it.is_ascii_uppercase());
+        assert!(codes.iter().all(|it| upper(it)));
+    }
+    assert!(NOT_MONEY.iter().all(|it| !MONEY.contains(it)));
+}
+
+#[test]
+fn the_eighteen_of_the_interface() {
+    assert!(CATALOG.iter().map(|it| it.id).eq(IDS));
+    let names: BTreeSet<_> = CATALOG.iter().map(|it| it.display_name).collect();
+    assert_eq!(names.len(), IDS.len());
+    for name in names {
+        assert!(!name.is_empty() && name.trim() == name, "{name:?}");
+    }
+}
+
+#[test]
+fn currencies_and_countries_are_in_force() {
+    for formula in CATALOG.iter() {
+        for (codes, known) in [(&formula.currencies, MONEY), (&formula.countries, COUNTRIES)] {
+            assert!(!codes.is_empty(), "{}", formula.id);
+            assert!(is_sorted_set(codes), "{}: in order, none twice", formula.id);
+            let unknown: Vec<_> = codes.iter().filter(|it| !known.contains(it)).collect();
+            assert!(unknown.is_empty(), "{}: {unknown:?}", formula.id);
+        }
+    }
+}
+
+#[test]
+fn fields_are_named_and_one_is_secret() {
+    for formula in CATALOG.iter() {
+        let keys: BTreeSet<_> = formula.fields.iter().map(|it| it.key).collect();
+        assert_eq!(keys.len(), formula.fields.len(), "{}: a key twice", formula.id);
+        assert!(keys.iter().all(|it| is_snake_case(it)), "{}: {keys:?}", formula.id);
+        assert!(formula.fields.iter().all(|it| !it.display_name.is_empty()), "{}", formula.id);
+        let proves = |it: &Field| it.secret && it.required;
+        assert!(formula.fields.iter().any(proves), "{}: no secret is needed", formula.id);
+    }
+    for key in ["", "apiKey", "_a", "a_", "a__b", "1a", "a-b"] {
+        assert!(!is_snake_case(key), "{key:?}");
+    }
+}
+
+/// A part of something needs the whole of it.
+#[test]
+fn features_do_not_contradict_each_other() {
+    for formula in CATALOG.iter() {
+        let features = &formula.features;
+        assert!(features.delayed_capture || !features.partial_capture, "{}", formula.id);
+        assert!(features.delayed_capture || !features.void, "{}", formula.id);
+        assert!(features.refunds || !features.partial_refunds, "{}", formula.id);
+    }
+}
+
+#[test]
+fn every_formula_says_where_it_comes_from() {
+    for formula in CATALOG.iter() {
+        let sources = &formula.sources;
+        let (year, month) = sources.read.split_once('-').unwrap();
+        let month: u8 = month.parse().unwrap();
+        assert!(year.starts_with("20") && year.len() == 4, "{}", formula.id);
+        assert!((1..=12).contains(&month), "{}", formula.id);
+        let texts = [sources.credentials, sources.currencies, sources.countries, sources.features];
+        for text in texts.into_iter().chain(sources.note) {
+            assert!(text.len() >= "the same".len() && text.trim() == text, "{}", formula.id);
+        }
+    }
+}

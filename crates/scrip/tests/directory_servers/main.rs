@@ -1,0 +1,14 @@
+//! The client of directory servers, against real ones: through sockets, with certificates on both
+//! sides.
+
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test says what it expects by failing"
+)]
+
+mod asking;
+mod failing_over;
+mod fetching;
+mod scene;
+mod worlds;

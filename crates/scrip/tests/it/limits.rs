@@ -1,0 +1,11 @@
+//! Rate limits and budgets.
+
+mod addresses;
+mod evaluation_cost;
+mod guessing_budget;
+mod guessing_budget_open_data;
+mod harness;
+mod model;
+mod rate_table;
+mod search_budget;
+mod shared;

@@ -1,0 +1,22 @@
+//! The interface through real sockets, one file per operation.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::expect_used,
+    reason = "clippy.toml exempts #[test] functions but not the helpers of a test crate"
+)]
+
+mod access;
+mod audit;
+mod disclosure;
+mod epoch_keys;
+mod harness;
+mod hostile;
+mod idempotency;
+mod intents;
+mod limits;
+mod metrics;
+mod openapi;
+mod sessions_3ds;
+mod tokens;

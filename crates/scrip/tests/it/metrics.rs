@@ -1,0 +1,4 @@
+//! Metrics.
+
+mod documented;
+pub(crate) mod endpoint;

@@ -1,0 +1,41 @@
+//! The same sequences on the engines that keep data on disk.
+
+use std::{path::Path, sync::Arc};
+
+use scrip_core::store::Store;
+use scrip_store::{PostgresStore, SqliteStore, postgres::PostgresSettings};
+use scrip_testing::postgres::{Database, SERVING};
+
+use crate::run::TwinVaults;
+
+/// Memory where there is some: the test is about answers, not about the disk.
+pub(crate) fn folder() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
+}
+
+pub(crate) async fn sqlite(folder: &Path) -> TwinVaults {
+    let open = |name: &str| -> Arc<dyn Store> {
+        let folder = folder.join(name);
+        std::fs::create_dir(&folder).unwrap();
+        Arc::new(SqliteStore::open(&folder.join("scrip.db")).unwrap())
+    };
+    TwinVaults::on_engine(open("left"), open("right")).await
+}
+
+async fn migrate(url: &str) {
+    let settings = PostgresSettings::parse(url).unwrap().served_by(SERVING);
+    PostgresStore::migrate(settings).await.unwrap();
+}
+
+/// The databases last as long as the tuple.
+pub(crate) async fn postgres() -> (TwinVaults, [Database; 2]) {
+    let databases = [Database::create(migrate).await, Database::create(migrate).await];
+    let mut stores: Vec<Arc<dyn Store>> = Vec::new();
+    for database in &databases {
+        let settings = PostgresSettings::parse(&database.url()).unwrap().connections(4);
+        stores.push(Arc::new(PostgresStore::open(settings).await.unwrap()));
+    }
+    let [left, right] = <[_; 2]>::try_from(stores).ok().unwrap();
+    (TwinVaults::on_engine(left, right).await, databases)
+}

@@ -1,0 +1,111 @@
+//! Two vaults that differ in hidden data only give the same answers to callers without a reveal right.
+//!
+//! A seeded generator drives both vaults with the same requests; decision 0045 explains the method. A
+//! failure prints its seed and the shortest sequence that still differs. `SCRIP_TEST_SEED` starts with
+//! that seed, and `SCRIP_TEST_LONG` runs a million sequences.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "clippy.toml exempts #[test] functions but not the helpers of a test crate"
+)]
+#![expect(clippy::print_stderr, reason = "a control reports how many sequences it took")]
+
+mod controls;
+mod directory_server;
+mod engines;
+mod generate;
+mod grammar;
+mod observe;
+mod random;
+mod run;
+mod secrets;
+mod shrink;
+mod step;
+mod world;
+
+use std::{env, ops::Range, thread};
+
+use scrip_core::disclosure::DisclosureRules;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::{generate::generate, run::TwinVaults, shrink::shrink};
+
+const THREADS: u64 = 2;
+/// A world ends after this many sequences, because its clock goes on with each of them.
+const SEQUENCES_PER_WORLD: u64 = 2_500;
+const SEQUENCES_PER_ENGINE: u64 = 500;
+
+fn sequence_count() -> u64 {
+    if env::var_os("SCRIP_TEST_LONG").is_some() { 1_000_000 } else { 10_000 }
+}
+
+fn first_seed() -> u64 {
+    let given = env::var_os("SCRIP_TEST_SEED");
+    given.map_or(0, |it| it.to_str().and_then(|it| it.parse().ok()).expect("a number"))
+}
+
+/// A vault runs on the thread that drives it: its randomness belongs to the thread.
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// # Panics
+/// An answer differs between the vaults.
+async fn expect_equal_answers(world: &TwinVaults, seeds: Range<u64>) {
+    for seed in seeds {
+        let sequence = generate(seed, world.tenants);
+        if world.run(&sequence).await.is_some() {
+            let sequence = shrink(world, sequence).await;
+            let difference = world.run(&sequence).await;
+            let difference = difference.map(|it| it.to_string()).unwrap_or_default();
+            panic!("hidden data changes an answer.\n{sequence}{difference}");
+        }
+    }
+}
+
+#[test]
+fn hidden_data_does_not_change_answers_in_memory() {
+    let (first, count) = (first_seed(), sequence_count());
+    let drive = |thread: u64| {
+        let seeds = first + count * thread / THREADS..first + count * (thread + 1) / THREADS;
+        let mut start = seeds.start;
+        while start < seeds.end {
+            let end = seeds.end.min(start + SEQUENCES_PER_WORLD);
+            runtime().block_on(async {
+                let world = TwinVaults::in_memory(DisclosureRules::default()).await;
+                expect_equal_answers(&world, start..end).await;
+            });
+            start = end;
+        }
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|it| scope.spawn(move || drive(it))).collect();
+        for thread in threads {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    });
+}
+
+#[test]
+fn hidden_data_does_not_change_answers_on_sqlite() {
+    let folder = engines::folder();
+    runtime().block_on(async {
+        let world = engines::sqlite(folder.path()).await;
+        let first = first_seed();
+        expect_equal_answers(&world, first..first + SEQUENCES_PER_ENGINE).await;
+    });
+}
+
+#[test]
+fn hidden_data_does_not_change_answers_on_postgres() {
+    runtime().block_on(async {
+        let (world, _databases) = engines::postgres().await;
+        let first = first_seed();
+        expect_equal_answers(&world, first..first + SEQUENCES_PER_ENGINE).await;
+    });
+}

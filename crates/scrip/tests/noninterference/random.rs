@@ -1,0 +1,24 @@
+//! The randomness of the vaults: both vaults of a pair draw the same for one step.
+
+use std::cell::Cell;
+
+use scrip_testing::random::SeededRandom;
+
+thread_local! {
+    static VAULT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Restarts the randomness of the vaults of this thread. Both vaults draw the same for one step.
+pub(crate) fn restart(seed: u64) {
+    VAULT.set(seed);
+}
+
+/// The vault's source of randomness. A vault of this test runs on the thread that drives it.
+pub(crate) fn fill(bytes: &mut [u8]) {
+    let mut random = SeededRandom::new(VAULT.get());
+    for chunk in bytes.chunks_mut(8) {
+        let drawn = random.next().to_be_bytes();
+        chunk.copy_from_slice(&drawn[..chunk.len()]);
+    }
+    VAULT.set(random.next());
+}

@@ -1,0 +1,13 @@
+//! The operator's commands.
+
+pub(crate) mod backup;
+#[cfg(target_os = "linux")]
+mod backup_killed;
+mod bin_data;
+pub(crate) mod commands;
+#[cfg(target_os = "linux")]
+mod quotas;
+#[cfg(target_os = "linux")]
+mod stuck;
+#[cfg(target_os = "linux")]
+mod transfer;
