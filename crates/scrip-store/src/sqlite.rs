@@ -5,6 +5,7 @@ mod engine;
 mod maintenance;
 mod policy;
 mod sessions;
+pub mod statement_list;
 mod tokens;
 pub mod transfer;
 

@@ -228,6 +228,17 @@ const NAMES_TOKEN: &str = "
 SELECT 1 FROM sessions
 WHERE tenant = $1 AND token = $2 AND (ends_at IS NULL OR ends_at > $3) LIMIT 1";
 
+pub(crate) const STATEMENTS: &[&str] = &[
+    INSERT_SESSION,
+    FIND_SESSION,
+    FIND_NOTIFIED_SESSION,
+    UPDATE_SESSION,
+    INSERT_EVENT,
+    LIST_EVENTS,
+    CONVERT_CARD,
+    NAMES_TOKEN,
+];
+
 /// Whether a session that lives names a token. Also asked inside the transaction of a write.
 pub(crate) async fn is_named_by_session(
     client: &impl Statements,

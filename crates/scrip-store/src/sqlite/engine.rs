@@ -6,7 +6,7 @@ pub(crate) mod connection;
 mod measures;
 mod opening;
 pub(crate) mod readers;
-mod shared_writes;
+pub(crate) mod shared_writes;
 pub(crate) mod statement;
 mod tally;
 pub(crate) mod transaction;

@@ -4,5 +4,5 @@ mod answers;
 pub mod backup;
 mod guesses;
 mod status;
-mod sweep;
+pub(crate) mod sweep;
 pub(crate) mod usage;

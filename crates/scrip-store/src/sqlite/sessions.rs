@@ -1,4 +1,4 @@
 //! Access sessions and 3-D Secure sessions.
 
 mod access_sessions;
-mod threeds;
+pub(crate) mod threeds;

@@ -2,6 +2,6 @@
 
 pub(crate) mod entries;
 mod intents;
-mod listing;
-mod survey;
+pub(crate) mod listing;
+pub(crate) mod survey;
 pub(crate) mod writes;

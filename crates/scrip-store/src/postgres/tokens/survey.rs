@@ -2,7 +2,11 @@
 
 use std::collections::VecDeque;
 
-use scrip_core::{id::TenantId, listing::SurveyTokens, store::StoreError};
+use scrip_core::{
+    id::TenantId,
+    listing::{SURVEY_CONTAINERS_MAX, Span, SurveyTokens},
+    store::StoreError,
+};
 
 use crate::{
     postgres::engine::statement::Instant,
@@ -26,6 +30,21 @@ LEFT JOIN tokens ON tokens.tenant = $1 AND tokens.number = it.token
     AND (tokens.expires_at IS NULL OR tokens.expires_at > $7)
 ORDER BY it.created_at DESC, it.token DESC";
 
+/// Each found by one seek behind the one before, however many tokens lie in it.
+const LIST_CONTAINERS: &str = "
+-- list_containers
+WITH RECURSIVE it (container, n) AS (
+    SELECT (SELECT container FROM filed
+        WHERE tenant = $1 AND facet = $2 AND container >= $3 AND container < $4
+        ORDER BY container DESC LIMIT 1), CAST(1 AS bigint)
+    UNION ALL SELECT (SELECT filed.container FROM filed
+        WHERE tenant = $1 AND facet = $2 AND filed.container >= $3
+            AND filed.container < it.container
+        ORDER BY filed.container DESC LIMIT 1), it.n + 1
+    FROM it WHERE it.container IS NOT NULL AND it.n <= $5
+)
+    SELECT container FROM it WHERE container IS NOT NULL";
+
 /// An entry with the token that it leads to.
 pub(crate) struct Entry {
     place: Place,
@@ -37,6 +56,16 @@ impl SurveyReader for Instant {
 
     fn place(entry: &Entry) -> Place {
         entry.place
+    }
+
+    async fn list_containers(
+        &self,
+        tenant: TenantId,
+        facet: &[u8],
+        span: &Span,
+    ) -> Result<Vec<String>, StoreError> {
+        let of = parameters![tenant, facet, span.from(), span.to(), SURVEY_CONTAINERS_MAX];
+        self.query(LIST_CONTAINERS, &of, |row| required(row, 0)).await
     }
 
     async fn newest(

@@ -65,7 +65,7 @@ pub(crate) async fn insert_system_keys(
 
 const RAISE_VERSION: &str = "
 -- raise_version
-UPDATE directory_state SET version = version + 1 WHERE one = 1";
+UPDATE directory_state SET version = version + 1";
 
 /// Whoever changes any policy waits here for whoever did before, so that what must be unique across
 /// tenants can be looked for.

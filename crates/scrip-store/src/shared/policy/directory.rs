@@ -46,7 +46,7 @@ pub(crate) async fn find_system_keys(
 
 const DIRECTORY_VERSION: &str = "
 -- directory_version
-SELECT version FROM directory_state WHERE one = 1";
+SELECT version FROM directory_state";
 
 pub(crate) async fn directory_version(client: &impl Statements) -> Result<i64, StoreError> {
     client.find(DIRECTORY_VERSION, &[], |row| required(row, 0)).await?.ok_or(NO_VERSION)

@@ -18,15 +18,24 @@ use scrip_seal::IndexDigest;
 use crate::{
     facets::{facet_bytes, facets},
     shared::tokens::rows::NO_TOKEN,
-    sql::{ColumnReader, Statements, parameters, required},
+    sql::{ColumnReader, required},
 };
 
 /// How an engine reads the entries of a survey. Its statements see one instant.
-pub(crate) trait SurveyReader: Statements {
+pub(crate) trait SurveyReader {
     /// An entry that leads to a token.
     type Entry;
 
     fn place(entry: &Self::Entry) -> Place;
+
+    /// The containers of a span that have entries of a facet, the last first. One more than there
+    /// may be tells that there are too many.
+    async fn list_containers(
+        &self,
+        tenant: TenantId,
+        facet: &[u8],
+        span: &Span,
+    ) -> Result<Vec<String>, StoreError>;
 
     /// Some entries of one facet in one container behind a place, the newest first.
     async fn newest(
@@ -104,7 +113,7 @@ pub(crate) async fn survey_tokens<R: SurveyReader>(
     for facet in facets(survey.facets.first().copied()) {
         let facet = facet_bytes(&facet);
         for span in survey.spans.iter() {
-            for container in list_containers(reader, tenant, &facet, span).await? {
+            for container in reader.list_containers(tenant, &facet, span).await? {
                 if heap.len() >= SURVEY_CONTAINERS_MAX {
                     return Ok(Surveyed::TooSpread);
                 }
@@ -143,32 +152,6 @@ fn stream<R: SurveyReader>(
 ) -> Option<Stream<R::Entry>> {
     let entry = ready.pop_front()?;
     Some(Stream { place: R::place(&entry), name, entry, ready })
-}
-
-/// Each found by one seek behind the one before, however many tokens lie in it. One more than there
-/// may be tells that there are too many.
-const LIST_CONTAINERS: &str = "
--- list_containers
-WITH RECURSIVE it (container, n) AS (
-    SELECT (SELECT container FROM filed
-        WHERE tenant = $1 AND facet = $2 AND container >= $3 AND container < $4
-        ORDER BY container DESC LIMIT 1), CAST(1 AS bigint)
-    UNION ALL SELECT (SELECT filed.container FROM filed
-        WHERE tenant = $1 AND facet = $2 AND filed.container >= $3
-            AND filed.container < it.container
-        ORDER BY filed.container DESC LIMIT 1), it.n + 1
-    FROM it WHERE it.container IS NOT NULL AND it.n <= $5
-)
-    SELECT container FROM it WHERE container IS NOT NULL";
-
-async fn list_containers(
-    reader: &impl Statements,
-    tenant: TenantId,
-    facet: &[u8],
-    span: &Span,
-) -> Result<Vec<String>, StoreError> {
-    let of = parameters![tenant, facet, span.from(), span.to(), SURVEY_CONTAINERS_MAX];
-    reader.query(LIST_CONTAINERS, &of, |row| required(row, 0)).await
 }
 
 impl IndexedOutline {

@@ -47,6 +47,8 @@ UPDATE event_state
 SET last = max(last, coalesce((SELECT max(seq) FROM session_events), 0)) + $1
 WHERE one = 1 RETURNING last";
 
+pub(crate) const STATEMENTS: &[&str] = &[FIND_TENANT, INSERT_ANSWER, INSERT_PART, NEXT_EVENTS];
+
 impl Execute for Transaction<'_> {
     async fn execute(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<usize, StoreError> {
         execute(self, sql, parameters)

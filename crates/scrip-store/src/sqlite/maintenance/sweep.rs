@@ -33,47 +33,60 @@ const ENDED_AT_ONCE: i64 = 8;
 /// A code lies beside its neighbours.
 const CVCS_AT_ONCE: i64 = 128;
 
-/// What has ended, whosever it is: the first of it, without tenants that are in the way.
-struct EndedStatements {
+/// What has ended, whosever it is.
+macro_rules! list_ended {
+    ($name:literal, $table:literal, $end:literal) => {
+        concat!(
+            "-- ",
+            $name,
+            "\nSELECT seq, tenant, id FROM ",
+            $table,
+            " WHERE ",
+            $end,
+            " <= $1 ORDER BY ",
+            $end,
+            " LIMIT $2"
+        )
+    };
+}
+
+/// The same, without tenants that are in the way.
+macro_rules! list_ended_but {
+    ($name:literal, $table:literal, $end:literal) => {
+        concat!(
+            "-- ",
+            $name,
+            "\nSELECT seq, tenant, id FROM ",
+            $table,
+            " WHERE ",
+            $end,
+            " <= $1 AND instr($2, hex(tenant)) = 0 ORDER BY ",
+            $end,
+            " LIMIT $3"
+        )
+    };
+}
+
+const LIST_TOKENS: &str = list_ended!("list_ended_tokens", "tokens", "expires_at");
+const LIST_TOKENS_BUT: &str = list_ended_but!("list_ended_tokens_but", "tokens", "expires_at");
+const LIST_INTENTS: &str = list_ended!("list_ended_intents", "token_intents", "expires_at");
+const LIST_INTENTS_BUT: &str =
+    list_ended_but!("list_ended_intents_but", "token_intents", "expires_at");
+const LIST_SESSIONS: &str = list_ended!("list_ended_sessions", "sessions", "ends_at");
+const LIST_SESSIONS_BUT: &str = list_ended_but!("list_ended_sessions_but", "sessions", "ends_at");
+
+struct ListStatements {
     list: &'static str,
     list_but: &'static str,
 }
 
-macro_rules! list_ended {
-    ($name:literal, $table:literal, $end:literal) => {
-        EndedStatements {
-            list: concat!(
-                "-- list_ended_",
-                $name,
-                "\nSELECT seq, tenant, id FROM ",
-                $table,
-                " WHERE ",
-                $end,
-                " <= $1 ORDER BY ",
-                $end,
-                " LIMIT $2"
-            ),
-            list_but: concat!(
-                "-- list_ended_",
-                $name,
-                "_but\nSELECT seq, tenant, id FROM ",
-                $table,
-                " WHERE ",
-                $end,
-                " <= $1 AND instr($2, hex(tenant)) = 0 ORDER BY ",
-                $end,
-                " LIMIT $3"
-            ),
-        }
+fn list_statements(ending: Ending) -> ListStatements {
+    let (list, list_but) = match ending {
+        Ending::Token => (LIST_TOKENS, LIST_TOKENS_BUT),
+        Ending::TokenIntent => (LIST_INTENTS, LIST_INTENTS_BUT),
+        Ending::Session => (LIST_SESSIONS, LIST_SESSIONS_BUT),
     };
-}
-
-fn statements(ending: Ending) -> EndedStatements {
-    match ending {
-        Ending::Token => list_ended!("tokens", "tokens", "expires_at"),
-        Ending::TokenIntent => list_ended!("token_intents", "token_intents", "expires_at"),
-        Ending::Session => list_ended!("sessions", "sessions", "ends_at"),
-    }
+    ListStatements { list, list_but }
 }
 
 /// A row's number, its tenant as the row has it, and its id.
@@ -164,7 +177,7 @@ pub(crate) fn sweep(
     ended: Timestamp,
     audit: &AuditRecord,
 ) -> Result<usize, StoreError> {
-    let EndedStatements { list, list_but } = statements(ending);
+    let ListStatements { list, list_but } = list_statements(ending);
     let end = |within: &mut Transaction<'_>, it: &Ended| run_ready(end(within, ending, it, audit));
     let some = list_ended(transaction, list, &parameters![ended, ENDED_AT_ONCE])?;
     let Err(mut error) = some.iter().try_for_each(|it| end(transaction, it)) else {
@@ -209,6 +222,20 @@ const SWEEP_INTENT_CVCS: &str = "
 DELETE FROM intent_cvcs WHERE intent IN (
     SELECT intent FROM intent_cvcs WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2
 )";
+
+pub(crate) const STATEMENTS: &[&str] = &[
+    LIST_TOKENS,
+    LIST_TOKENS_BUT,
+    LIST_INTENTS,
+    LIST_INTENTS_BUT,
+    LIST_SESSIONS,
+    LIST_SESSIONS_BUT,
+    FIND_ENDED,
+    DELETE_INTENT,
+    DELETE_SESSION,
+    SWEEP_CVCS,
+    SWEEP_INTENT_CVCS,
+];
 
 pub(crate) fn sweep_cvcs(connection: &Connection, ended: Timestamp) -> Result<usize, StoreError> {
     let erase = |sql| execute(connection, sql, &parameters![ended, CVCS_AT_ONCE]);

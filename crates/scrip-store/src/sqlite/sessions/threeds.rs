@@ -82,6 +82,8 @@ DELETE FROM session_events WHERE seq IN (
     SELECT seq FROM session_events WHERE at <= $1 ORDER BY at LIMIT $2
 )";
 
+pub(crate) const STATEMENTS: &[&str] = &[FORGET_EVENTS];
+
 impl EventStore for SqliteStore {
     fn list_events(
         &self,

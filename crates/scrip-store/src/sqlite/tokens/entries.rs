@@ -22,6 +22,8 @@ const REMOVE_ENTRY: &str = "
 DELETE FROM filed
 WHERE tenant = $1 AND facet = $2 AND container = $3 AND created_at = $4 AND token = $5";
 
+pub(crate) const STATEMENTS: &[&str] = &[INSERT_ENTRY, REMOVE_ENTRY];
+
 pub(crate) fn insert_entries(
     connection: &Connection,
     tenant: TenantId,

@@ -35,6 +35,8 @@ const FIND_AT: &str = concat!(
       AND (tokens.expires_at IS NULL OR tokens.expires_at > $3)"
 );
 
+pub(crate) const STATEMENTS: &[&str] = &[LIST_ENTRIES, FIND_AT];
+
 /// An entry; the token that it leads to is found when its turn comes.
 pub(crate) struct Entry {
     facet: Facet,

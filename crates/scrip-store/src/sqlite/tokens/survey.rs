@@ -3,7 +3,11 @@
 use std::collections::VecDeque;
 
 use rusqlite::Connection;
-use scrip_core::{id::TenantId, listing::SurveyTokens, store::StoreError};
+use scrip_core::{
+    id::TenantId,
+    listing::{SURVEY_CONTAINERS_MAX, Span, SurveyTokens},
+    store::StoreError,
+};
 
 use crate::{
     shared::tokens::survey::{IndexedOutline, Place, StreamName, SurveyReader},
@@ -19,10 +23,19 @@ WHERE tenant = $1 AND facet = $2 AND container = $3 AND (created_at, token) < ($
 ORDER BY created_at DESC, token DESC
 LIMIT $6";
 
+const LAST_CONTAINER: &str = "
+-- last_container
+SELECT container FROM filed
+WHERE tenant = $1 AND facet = $2 AND container >= $3 AND container < $4
+ORDER BY container DESC
+LIMIT 1";
+
 const FIND_OUTLINE: &str = "
 -- find_outline
 SELECT id, containers, indexes FROM tokens
 WHERE seq = $1 AND tenant = $2 AND (expires_at IS NULL OR expires_at > $3)";
+
+pub(crate) const STATEMENTS: &[&str] = &[LIST_NEWEST, LAST_CONTAINER, FIND_OUTLINE];
 
 /// The token that an entry leads to is found when its turn comes.
 impl SurveyReader for Connection {
@@ -30,6 +43,24 @@ impl SurveyReader for Connection {
 
     fn place(entry: &Place) -> Place {
         *entry
+    }
+
+    async fn list_containers(
+        &self,
+        tenant: TenantId,
+        facet: &[u8],
+        span: &Span,
+    ) -> Result<Vec<String>, StoreError> {
+        let (mut found, mut before) = (Vec::new(), span.to().to_owned());
+        while found.len() <= SURVEY_CONTAINERS_MAX {
+            let below = parameters![tenant, facet, span.from(), &before];
+            let last: Option<String> =
+                self.find(LAST_CONTAINER, &below, |row| required(row, 0)).await?;
+            let Some(container) = last else { break };
+            before.clone_from(&container);
+            found.push(container);
+        }
+        Ok(found)
     }
 
     async fn newest(

@@ -97,6 +97,17 @@ const DELETE_TOKEN: &str = "
 -- delete_token
 DELETE FROM tokens WHERE seq = $1 RETURNING tenant, type";
 
+pub(crate) const STATEMENTS: &[&str] = &[
+    FIND_TOKEN,
+    FIND_DUPLICATE,
+    FIND_DUPLICATE_TO_READ,
+    INSERT_TOKEN,
+    PUT_CVC,
+    DELETE_CVC,
+    UPDATE_TOKEN,
+    DELETE_TOKEN,
+];
+
 impl TokenTransaction for Transaction<'_> {
     const FIND_TOKEN: &'static str = FIND_TOKEN;
 
