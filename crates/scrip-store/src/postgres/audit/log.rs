@@ -113,7 +113,8 @@ impl AuditStore for PostgresStore {
 
     fn list_records(
         &self,
-        (log, tenant): (Log, TenantId),
+        log: Log,
+        tenant: TenantId,
         after: i64,
         records_max: usize,
     ) -> StoreFuture<'_, Vec<LogRecord>> {
@@ -121,10 +122,7 @@ impl AuditStore for PostgresStore {
         Box::pin(async move { list_records(&self.of(tenant), &of, after, records_max).await })
     }
 
-    fn find_checkpoint(
-        &self,
-        (log, tenant): (Log, TenantId),
-    ) -> StoreFuture<'_, Option<Checkpoint>> {
+    fn find_checkpoint(&self, log: Log, tenant: TenantId) -> StoreFuture<'_, Option<Checkpoint>> {
         let of = chain(log, tenant);
         Box::pin(async move { find_checkpoint(&self.of(tenant), &of).await })
     }

@@ -126,7 +126,8 @@ impl AuditStore for SqliteStore {
 
     fn list_records(
         &self,
-        (log, tenant): (Log, TenantId),
+        log: Log,
+        tenant: TenantId,
         after: i64,
         records_max: usize,
     ) -> StoreFuture<'_, Vec<LogRecord>> {
@@ -136,10 +137,7 @@ impl AuditStore for SqliteStore {
         )
     }
 
-    fn find_checkpoint(
-        &self,
-        (log, tenant): (Log, TenantId),
-    ) -> StoreFuture<'_, Option<Checkpoint>> {
+    fn find_checkpoint(&self, log: Log, tenant: TenantId) -> StoreFuture<'_, Option<Checkpoint>> {
         let (readers, of) = (self.log_readers(log), chain(tenant));
         Box::pin(async move { readers.read(|it| run_ready(find_checkpoint(it, &of))) })
     }

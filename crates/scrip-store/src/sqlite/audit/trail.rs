@@ -36,7 +36,8 @@ const TELL_EVERY: u64 = 4096;
 /// # Errors
 /// The database cannot be read, or its log has grown too long.
 pub fn walk_log(
-    (vault, log): (&Path, Log),
+    vault: &Path,
+    log: Log,
     log_bytes_max: u64,
     begin: impl FnOnce(Ends) -> Verifier,
     mut watch: impl FnMut(u64, u64),
