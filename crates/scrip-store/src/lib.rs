@@ -3,7 +3,7 @@
 pub mod claims;
 mod facets;
 pub mod postgres;
-mod shared;
+mod rules;
 mod sql;
 pub mod sqlite;
 pub mod transfer;

@@ -9,7 +9,7 @@ pub(crate) mod pool;
 pub(crate) mod row;
 pub(crate) mod scope;
 pub(crate) mod set;
-mod shared_writes;
 pub(crate) mod statement;
 pub(crate) mod tally;
 pub(crate) mod transaction;
+mod write_transaction;

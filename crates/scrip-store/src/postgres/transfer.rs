@@ -16,9 +16,9 @@ use crate::{
             scope::Scope,
             statement::Parameters,
         },
-        transfer::table::Stored,
+        transfer::table::StoredTable,
     },
-    shared::status::find_number,
+    rules::status::find_number,
     sql::{MISSING_COLUMNS, Parameter},
     transfer::{
         Bounds, Kind, Page, Portion, Row, Rows, State, UNFINISHED_IMPORT, entries,
@@ -94,7 +94,7 @@ impl PostgresRows {
 
     async fn put_rows(&self, portion: &Portion) -> Result<(), StoreError> {
         let (kind, rows) = (portion.kind, &portion.page.rows);
-        let table = Stored::of(kind);
+        let table = StoredTable::of(kind);
         let numbers: Vec<_> = portion.numbers().take(rows.len()).collect();
         let columns = columns(kind.columns().len(), rows).ok_or(MISSING_COLUMNS)?;
         let mut parameters: Vec<_> =
@@ -180,7 +180,7 @@ impl Rows for PostgresRows {
     }
 
     fn count(&mut self, kind: Kind) -> StoreFuture<'_, u64> {
-        Box::pin(async move { find_number(&self.held, &Stored::of(kind).table.count()).await })
+        Box::pin(async move { find_number(&self.held, &StoredTable::of(kind).table.count()).await })
     }
 
     fn count_entries(&mut self) -> StoreFuture<'_, u64> {
@@ -194,7 +194,7 @@ impl Rows for PostgresRows {
         bounds: Bounds,
     ) -> StoreFuture<'a, Page> {
         Box::pin(async move {
-            read_page(&self.held, &Stored::of(kind).table, kind, after, bounds).await
+            read_page(&self.held, &StoredTable::of(kind).table, kind, after, bounds).await
         })
     }
 

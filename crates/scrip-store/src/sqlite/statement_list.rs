@@ -2,9 +2,9 @@
 //! them. Each has its name in its first line.
 
 use crate::{
-    shared,
+    rules,
     sqlite::{
-        engine::shared_writes,
+        engine::write_transaction,
         maintenance::sweep,
         sessions::threeds,
         tokens::{entries, listing, survey, writes},
@@ -19,8 +19,8 @@ pub fn list_statements() -> Vec<&'static str> {
         listing::STATEMENTS,
         survey::STATEMENTS,
         sweep::STATEMENTS,
-        shared_writes::STATEMENTS,
-        shared::sessions::STATEMENTS,
+        write_transaction::STATEMENTS,
+        rules::sessions::STATEMENTS,
         threeds::STATEMENTS,
     ];
     all.concat()

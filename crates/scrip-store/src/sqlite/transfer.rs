@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use scrip_core::store::{StoreError, StoreFuture};
 
 use crate::{
-    shared::status::find_number,
+    rules::status::find_number,
     sql::{MISSING_COLUMNS, Parameter, Statements, parameters, run_ready},
     sqlite::{
         audit::access_log::path_of,
@@ -17,7 +17,7 @@ use crate::{
             statement::{execute, fault},
         },
         tokens::entries::INSERT_ENTRY,
-        transfer::table::{Database, Stored},
+        transfer::table::{Database, StoredTable},
     },
     transfer::{
         Bounds, Kind, Page, Portion, Row, Rows, State, entries,
@@ -74,7 +74,7 @@ impl SqliteRows {
     /// The access log is another database. Its portion is written first; one that comes again after
     /// a crash finds its rows there.
     fn put_portion(&mut self, portion: &Portion, state: State) -> Result<(), StoreError> {
-        let table = Stored::of(portion.kind);
+        let table = StoredTable::of(portion.kind);
         if table.database == Database::Access {
             let transaction = self.access.transaction().map_err(fault)?;
             put_rows(&transaction, &table, portion)?;
@@ -92,7 +92,7 @@ impl SqliteRows {
 
     fn finish_import(&mut self, keys: &Portion) -> Result<(), StoreError> {
         let transaction = self.vault.transaction().map_err(fault)?;
-        put_rows(&transaction, &Stored::of(keys.kind), keys)?;
+        put_rows(&transaction, &StoredTable::of(keys.kind), keys)?;
         transaction.execute_batch("DROP TABLE import_state").map_err(fault)?;
         transaction.commit().map_err(fault)
     }
@@ -118,7 +118,11 @@ pub(super) fn is_importing(vault: &Connection) -> Result<bool, StoreError> {
     Ok(found.is_some())
 }
 
-fn put_rows(connection: &Connection, table: &Stored, portion: &Portion) -> Result<(), StoreError> {
+fn put_rows(
+    connection: &Connection,
+    table: &StoredTable,
+    portion: &Portion,
+) -> Result<(), StoreError> {
     let kind = portion.kind;
     if kind.is_single() {
         connection.execute_batch(&table.clear()).map_err(fault)?;
@@ -169,7 +173,7 @@ impl Rows for SqliteRows {
 
     fn count(&mut self, kind: Kind) -> StoreFuture<'_, u64> {
         Box::pin(async move {
-            let Stored { database, table, .. } = Stored::of(kind);
+            let StoredTable { database, table, .. } = StoredTable::of(kind);
             run_ready(find_number(self.connection(database), &table.count()))
         })
     }
@@ -186,7 +190,7 @@ impl Rows for SqliteRows {
         bounds: Bounds,
     ) -> StoreFuture<'a, Page> {
         Box::pin(async move {
-            let Stored { database, table, .. } = Stored::of(kind);
+            let StoredTable { database, table, .. } = StoredTable::of(kind);
             run_ready(read_page(self.connection(database), &table, kind, after, bounds))
         })
     }

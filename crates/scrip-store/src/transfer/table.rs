@@ -20,13 +20,13 @@ pub(crate) struct Table {
     pub(crate) name: &'static str,
     pub(crate) key: &'static [Column],
     /// Where it is read from, and by which names, when that is more than the table.
-    joined: Option<Joined>,
+    joined: Option<JoinedTable>,
     /// Which rows of the table are of this kind, where not all are.
     condition: &'static str,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Joined {
+pub(crate) struct JoinedTable {
     pub(crate) from: &'static str,
     pub(crate) columns: &'static str,
 }
@@ -53,7 +53,7 @@ impl Table {
         Self { name, key, joined: None, condition: "true" }
     }
 
-    pub(crate) const fn joined(self, joined: Joined) -> Self {
+    pub(crate) const fn joined(self, joined: JoinedTable) -> Self {
         Self { joined: Some(joined), ..self }
     }
 

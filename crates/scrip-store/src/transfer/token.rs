@@ -9,7 +9,7 @@ use scrip_core::{
 
 use crate::{
     facets,
-    shared::tokens::rows::{NO_TOKEN, token_record},
+    rules::tokens::rows::{NO_TOKEN, token_record},
     sql::{optional, required},
     transfer::row::Row,
 };

@@ -18,7 +18,7 @@ use crate::{
         },
         maintenance::usage::note_active,
     },
-    shared::again,
+    rules::again,
 };
 
 /// Of one transaction; more would only make the first wait for the last.

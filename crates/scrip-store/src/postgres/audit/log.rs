@@ -17,7 +17,7 @@ use crate::{
         engine::{lane::Lane, scope::Scope, transaction::Transaction},
         kept,
     },
-    shared::audit::{
+    rules::audit::{
         log::{
             ChainKey, ChainStatements, checkpoint_columns, find_checkpoint, head_columns,
             list_chains, list_heads, list_records, prune_chain, record_columns,

@@ -17,7 +17,7 @@ use crate::{
         audit::log::{LIST_ALL_RECORDS, LIST_CHECKPOINTS, LIST_HEADS},
         engine::fault::fault,
     },
-    shared::audit::log::{WalkBeginning, begin_walk, verify_row},
+    rules::audit::log::{WalkBeginning, begin_walk, verify_row},
     sql::parameters,
 };
 

@@ -14,7 +14,7 @@ use tokio_postgres::{Row, Statement, types::ToSql};
 
 use crate::{
     postgres::engine::{columns::Columns, fault::fault, lane::Lane},
-    shared::audit::log::{head, lost_head, record_row},
+    rules::audit::log::{head, lost_head, record_row},
     sql::{ColumnReader, Statements, parameters, required},
 };
 

@@ -21,7 +21,7 @@ use crate::{
         row::column,
         statement::{Parameters, Question},
     },
-    shared::tokens::{
+    rules::tokens::{
         intents::{inserted_intent, inserted_intent_columns},
         rows::{inserted_columns, inserted_token},
     },

@@ -6,7 +6,7 @@ use tokio_postgres::Statement;
 
 use crate::{
     postgres::engine::fault::fault,
-    shared::tokens::tally::{Sums, Tally},
+    rules::tokens::tally::{Sums, Tally},
 };
 
 /// The sums of a transaction, which is of one tenant, as columns.

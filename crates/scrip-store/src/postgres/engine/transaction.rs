@@ -27,7 +27,7 @@ use crate::{
         statement::{PostgresClient, Question},
         tally::TallyColumns,
     },
-    shared::tokens::tally::Tally,
+    rules::tokens::tally::Tally,
 };
 
 /// How often one is begun anew that the engine broke off before it had done anything.

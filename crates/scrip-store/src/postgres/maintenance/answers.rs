@@ -12,7 +12,7 @@ use scrip_core::{
 
 use crate::{
     postgres::{PostgresStore, engine::fault::unavailable},
-    shared::answers::{stored_answer, stored_part},
+    rules::answers::{stored_answer, stored_part},
     sql::{ColumnReader, Execute, Statements, optional, parameters},
 };
 

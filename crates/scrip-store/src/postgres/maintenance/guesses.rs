@@ -17,7 +17,7 @@ use crate::{
             statement::{PostgresClient, execute},
         },
     },
-    shared::usage::guess,
+    rules::usage::guess,
     sql::{Execute, parameters},
 };
 

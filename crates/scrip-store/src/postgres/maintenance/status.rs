@@ -19,7 +19,7 @@ use crate::{
         },
         maintenance::sweep::{sweep, sweep_cvcs},
     },
-    shared::{
+    rules::{
         status::{find_number, list_counts, list_key_versions},
         sweep::Ending,
         time::{known_time, note_time},

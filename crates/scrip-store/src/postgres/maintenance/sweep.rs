@@ -20,7 +20,7 @@ use crate::{
         },
         tokens::writes::{remove_row, select_tokens},
     },
-    shared::{
+    rules::{
         sweep::Ending,
         tokens::{rows::numbered_token, writes::TokenTransaction},
     },

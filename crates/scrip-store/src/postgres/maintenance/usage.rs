@@ -10,7 +10,7 @@ use scrip_core::{
 
 use crate::{
     postgres::{PostgresStore, engine::transaction::Transaction},
-    shared::usage::{count, type_usage},
+    rules::usage::{count, type_usage},
     sql::{ColumnReader, Execute, Statements, optional, parameters},
 };
 

@@ -22,7 +22,7 @@ use crate::{
         policy::{directory::KEYS, purge::purge_tenants},
         undone,
     },
-    shared::policy::{
+    rules::policy::{
         changes::{
             DELETE_TENANT, FIND_API_KEY, PolicyTransaction, change_policy, delete_tenant,
             insert_tenant, list_deleted_tenants,

@@ -13,7 +13,7 @@ use crate::{
             statement::{Instant, Single},
         },
     },
-    shared::policy::{
+    rules::policy::{
         changes::insert_system_keys,
         directory::{KeyTables, directory_version, load_directory, table},
     },

@@ -8,7 +8,7 @@ use crate::{
         row::column,
         statement::{Single, count, execute, query},
     },
-    shared::policy::changes::STRAGGLERS_MS,
+    rules::policy::changes::STRAGGLERS_MS,
 };
 
 const PURGED_AT_ONCE: i64 = 256;

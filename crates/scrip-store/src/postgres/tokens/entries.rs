@@ -5,7 +5,7 @@ use scrip_core::store::{StoreError, TokenRecord};
 use crate::{
     facets::{entry_columns, is_found_alike},
     postgres::engine::transaction::Transaction,
-    shared::tokens::rows::NumberedToken,
+    rules::tokens::rows::NumberedToken,
 };
 
 const INSERT_ENTRIES: &str = "

@@ -31,10 +31,10 @@ use crate::{
         maintenance::answers::Answer,
         tokens::intents::insert_token_intent,
     },
-    shared::{
+    rules::{
         again,
         answers::insert_answer,
-        tokens::writes::{Attempted, check_permit, write_tokens},
+        tokens::writes::{BatchAttempt, check_permit, write_tokens},
     },
 };
 
@@ -226,7 +226,7 @@ async fn write_batch(
     answer: &mut Answer,
 ) -> Result<Batched, StoreError> {
     let tenant = it.tenant;
-    let Attempted { batched, numbers } = write_tokens(it, tenant, writes).await?;
+    let BatchAttempt { batched, numbers } = write_tokens(it, tenant, writes).await?;
     if let Batched::Written(outcomes) = &batched
         && let Some(answer) = answer.to(outcomes)?
     {

@@ -14,7 +14,7 @@ use crate::{
         PostgresStore, changed,
         engine::{statement::raw, transaction::Transaction},
     },
-    shared::{
+    rules::{
         answers::insert_beside,
         tokens::intents::{
             end_token_intent, find_token_intent, inserted_intent, inserted_intent_columns,

@@ -17,7 +17,7 @@ use crate::{
             statement::{Instant, PostgresClient},
         },
     },
-    shared::tokens::{
+    rules::tokens::{
         listing::{FiledToken, ListingReader, MISFILED, Stretch, list_tokens},
         rows::{numbered_token, token_columns},
         survey::survey_tokens,

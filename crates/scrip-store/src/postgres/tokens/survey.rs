@@ -10,7 +10,7 @@ use scrip_core::{
 
 use crate::{
     postgres::engine::statement::Instant,
-    shared::tokens::survey::{IndexedOutline, Place, StreamName, SurveyReader},
+    rules::tokens::survey::{IndexedOutline, Place, StreamName, SurveyReader},
     sql::{ColumnReader, Statements, optional, parameters, required},
 };
 

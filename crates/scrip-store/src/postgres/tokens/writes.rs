@@ -22,7 +22,7 @@ use crate::{
         },
         tokens::entries::{remove_entries, replace_entries},
     },
-    shared::tokens::{
+    rules::tokens::{
         rows::{
             NumberedToken, inserted_columns, inserted_token, numbered_token, update_token,
             updated_token,
@@ -38,7 +38,7 @@ macro_rules! select_tokens {
     () => {
         concat!(
             "SELECT ",
-            $crate::shared::tokens::rows::token_columns!("number"),
+            $crate::rules::tokens::rows::token_columns!("number"),
             " FROM tokens
               LEFT JOIN cvcs ON cvcs.tenant = tokens.tenant AND cvcs.token = tokens.number"
         )

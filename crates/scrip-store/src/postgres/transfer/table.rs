@@ -3,14 +3,14 @@
 use crate::transfer::{
     Column, Form, Kind,
     table::{
-        ID, Joined, NAME, SEQ, TENANT, TENANT_APPLICATION_ID, TENANT_BUCKET_NUMBER, TENANT_ID,
+        ID, JoinedTable, NAME, SEQ, TENANT, TENANT_APPLICATION_ID, TENANT_BUCKET_NUMBER, TENANT_ID,
         TENANT_TYPE, TENANT_VERSION, Table, by, names,
     },
 };
 
 /// A table, and a column that every row of this kind has alike, and no other row has.
 #[derive(Debug)]
-pub(super) struct Stored {
+pub(super) struct StoredTable {
     pub(super) table: Table,
     constant: Option<Constant>,
 }
@@ -46,7 +46,7 @@ const ANSWER_AT: &[Column] = &[
     by("answer_data.at", Form::Number),
 ];
 
-const ANSWER_DATA: Joined = Joined {
+const ANSWER_DATA: JoinedTable = JoinedTable {
     from: "answer_data JOIN tokens ON tokens.tenant = answer_data.tenant \
            AND tokens.number = answer_data.token",
     columns: "answer_data.tenant, answer_data.digest, answer_data.at, tokens.id, answer_data.sealed",
@@ -60,7 +60,7 @@ FROM unnest($1::uuid[], $2::bytea[], $3::bigint[], $4::text[], $5::bytea[])
     AS it (tenant, digest, at, token, sealed)
     JOIN tokens ON tokens.tenant = it.tenant AND tokens.id = it.token";
 
-impl Stored {
+impl StoredTable {
     pub(super) fn of(kind: Kind) -> Self {
         let table = |name, key| Self { table: Table::new(name, key), constant: None };
         let constant = |of: Constant, name, key| Self {

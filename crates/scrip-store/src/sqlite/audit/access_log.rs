@@ -22,7 +22,7 @@ use scrip_core::{
 use tokio::sync::oneshot;
 
 use crate::{
-    shared::again,
+    rules::again,
     sqlite::{
         engine::{
             checkpoint::Checkpointer,

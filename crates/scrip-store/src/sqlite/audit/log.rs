@@ -12,7 +12,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::audit::{
+    rules::audit::{
         log::{
             ChainKey, ChainStatements, checkpoint_columns, find_checkpoint, head_columns,
             list_chains, list_heads, list_records, prune_chain, record_columns,

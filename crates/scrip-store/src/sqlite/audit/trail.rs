@@ -11,7 +11,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::audit::log::{WalkBeginning, begin_walk, verify_row},
+    rules::audit::log::{WalkBeginning, begin_walk, verify_row},
     sql::run_ready,
     sqlite::{
         audit::{

@@ -15,7 +15,7 @@ use scrip_core::{
 use scrip_seal::Mac;
 
 use crate::{
-    shared::audit::log::{head, head_columns, lost_head, record_columns, record_row},
+    rules::audit::log::{head, head_columns, lost_head, record_columns, record_row},
     sql::{ColumnReader, Statements, parameters, required, run_ready},
     sqlite::engine::statement::{put_anyway, try_insert_unique},
 };

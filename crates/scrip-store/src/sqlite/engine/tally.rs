@@ -4,7 +4,7 @@ use rusqlite::Connection;
 use scrip_core::{id::TenantId, store::StoreError};
 
 use crate::{
-    shared::tokens::tally::{Sums, Tally},
+    rules::tokens::tally::{Sums, Tally},
     sql::parameters,
     sqlite::engine::statement::put_anyway,
 };

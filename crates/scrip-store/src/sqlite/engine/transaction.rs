@@ -13,7 +13,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::tokens::tally::Tally,
+    rules::tokens::tally::Tally,
     sqlite::engine::{chains::Chains, statement::fault, tally::put_tally},
 };
 

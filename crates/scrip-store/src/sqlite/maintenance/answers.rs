@@ -7,7 +7,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::answers::{stored_answer, stored_part},
+    rules::answers::{stored_answer, stored_part},
     sql::{Statements, parameters, run_ready},
     sqlite::{SqliteStore, engine::statement::execute},
 };

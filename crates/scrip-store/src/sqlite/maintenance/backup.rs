@@ -15,7 +15,7 @@ use rusqlite::{Connection, OpenFlags};
 use scrip_core::{directory::DirectoryRecords, store::StoreError};
 
 use crate::{
-    shared::policy::directory::find_system_keys,
+    rules::policy::directory::find_system_keys,
     sql::run_ready,
     sqlite::{
         audit::access_log::path_of,

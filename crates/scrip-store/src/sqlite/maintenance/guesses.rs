@@ -9,7 +9,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::usage::guess,
+    rules::usage::guess,
     sql::{Statements, parameters, run_ready},
     sqlite::{SqliteStore, engine::statement::execute},
 };

@@ -12,7 +12,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::{
+    rules::{
         status::{find_number, list_counts, list_key_versions},
         sweep::Ending,
         time::{known_time, note_time},

@@ -12,7 +12,7 @@ use scrip_core::{
 use uuid::Uuid;
 
 use crate::{
-    shared::{
+    rules::{
         sweep::Ending,
         tokens::{rows::numbered_token, writes::TokenTransaction},
     },
@@ -90,13 +90,13 @@ fn list_statements(ending: Ending) -> ListStatements {
 }
 
 /// A row's number, its tenant as the row has it, and its id.
-struct Ended {
+struct EndedRow {
     seq: i64,
     tenant: Vec<u8>,
     id: Vec<u8>,
 }
 
-impl Ended {
+impl EndedRow {
     fn tenant(&self) -> TenantId {
         TenantId(uuid(&self.tenant))
     }
@@ -110,11 +110,11 @@ fn list_ended(
     connection: &Connection,
     sql: &str,
     parameters: &[Parameter<'_>],
-) -> Result<Vec<Ended>, StoreError> {
+) -> Result<Vec<EndedRow>, StoreError> {
     let mut statement = connection.prepare_cached(sql).map_err(fault)?;
     let rows = statement.query_map(params_from_iter(parameters), |row: &Row<'_>| {
         let (tenant, id) = (row.get(1)?, row.get_ref(2)?.as_bytes()?.to_vec());
-        Ok(Ended { seq: row.get(0)?, tenant, id })
+        Ok(EndedRow { seq: row.get(0)?, tenant, id })
     });
     rows.and_then(Iterator::collect).map_err(fault)
 }
@@ -133,10 +133,10 @@ DELETE FROM sessions WHERE seq = $1";
 async fn end(
     transaction: &mut Transaction<'_>,
     ending: Ending,
-    ended: &Ended,
+    ended: &EndedRow,
     audit: &AuditRecord,
 ) -> Result<(), StoreError> {
-    let (tenant, Ended { seq, id, .. }) = (ended.tenant(), ended);
+    let (tenant, EndedRow { seq, id, .. }) = (ended.tenant(), ended);
     let entity = match ending {
         Ending::Token => {
             end_token(transaction, tenant, *seq).await?;
@@ -178,7 +178,8 @@ pub(crate) fn sweep(
     audit: &AuditRecord,
 ) -> Result<usize, StoreError> {
     let ListStatements { list, list_but } = list_statements(ending);
-    let end = |within: &mut Transaction<'_>, it: &Ended| run_ready(end(within, ending, it, audit));
+    let end =
+        |within: &mut Transaction<'_>, it: &EndedRow| run_ready(end(within, ending, it, audit));
     let some = list_ended(transaction, list, &parameters![ended, ENDED_AT_ONCE])?;
     let Err(mut error) = some.iter().try_for_each(|it| end(transaction, it)) else {
         return Ok(some.len());

@@ -11,7 +11,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::usage::{count, type_usage},
+    rules::usage::{count, type_usage},
     sql::{Statements, parameters, required, run_ready},
     sqlite::{
         SqliteStore,

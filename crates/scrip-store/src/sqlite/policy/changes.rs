@@ -16,7 +16,7 @@ use scrip_core::{
 use scrip_seal::WrappedTenantKeys;
 
 use crate::{
-    shared::policy::{
+    rules::policy::{
         changes::{
             DELETE_TENANT, FIND_API_KEY, PolicyTransaction, change_policy, delete_tenant,
             insert_tenant, list_deleted_tenants,

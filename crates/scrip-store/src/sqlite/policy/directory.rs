@@ -7,7 +7,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::policy::{
+    rules::policy::{
         changes::insert_system_keys,
         directory::{self, KeyTables, directory_version, table},
     },

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 use scrip_core::{id::TenantId, store::StoreError, time::Timestamp};
 
 use crate::{
-    shared::policy::changes::STRAGGLERS_MS,
+    rules::policy::changes::STRAGGLERS_MS,
     sql::{Statements, parameters, run_ready},
     sqlite::engine::statement::execute,
 };

@@ -9,7 +9,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::access_sessions::{
+    rules::access_sessions::{
         authorize_access_session, find_access_session, find_access_session_by_nonce,
         insert_access_session, list_access_sessions, revoke_access_session,
     },

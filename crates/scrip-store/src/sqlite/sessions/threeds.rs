@@ -11,7 +11,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::sessions::{
+    rules::sessions::{
         find_notified_session, find_session, insert_session, is_named_by_session, list_events,
         update_session,
     },

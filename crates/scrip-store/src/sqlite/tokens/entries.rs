@@ -8,7 +8,7 @@ use scrip_core::{
 
 use crate::{
     facets::{entries, is_found_alike},
-    shared::tokens::rows::NumberedToken,
+    rules::tokens::rows::NumberedToken,
     sql::parameters,
     sqlite::engine::statement::execute,
 };

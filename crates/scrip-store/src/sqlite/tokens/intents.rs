@@ -10,7 +10,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::{
+    rules::{
         answers::insert_beside,
         tokens::intents::{
             end_token_intent, find_token_intent, inserted_intent, inserted_intent_columns,

@@ -10,7 +10,7 @@ use scrip_core::{
 
 use crate::{
     facets::{facet_bytes, facets},
-    shared::tokens::{
+    rules::tokens::{
         listing::{FiledToken, ListingReader, MISFILED, Stretch, list_tokens},
         rows::numbered_token,
         survey::survey_tokens,

@@ -10,7 +10,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::tokens::survey::{IndexedOutline, Place, StreamName, SurveyReader},
+    rules::tokens::survey::{IndexedOutline, Place, StreamName, SurveyReader},
     sql::{ColumnReader, Statements, parameters, required},
 };
 

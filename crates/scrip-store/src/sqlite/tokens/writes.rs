@@ -14,14 +14,14 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::{
+    rules::{
         answers::insert_answer,
         tokens::{
             rows::{
                 NumberedToken, inserted_columns, inserted_token, numbered_token, update_token,
                 updated_token,
             },
-            writes::{Attempted, TokenTransaction, delete_token, find_token, write_tokens},
+            writes::{BatchAttempt, TokenTransaction, delete_token, find_token, write_tokens},
         },
     },
     sql::{ColumnReader, Execute, Statements, WriteTransaction, parameters, required, run_ready},
@@ -41,7 +41,7 @@ macro_rules! select_tokens {
     () => {
         concat!(
             "SELECT ",
-            $crate::shared::tokens::rows::token_columns!("seq"),
+            $crate::rules::tokens::rows::token_columns!("seq"),
             " FROM tokens LEFT JOIN cvcs ON cvcs.token = tokens.seq"
         )
     };
@@ -210,7 +210,8 @@ async fn write_batch(
     batch: TokenBatch,
 ) -> Result<Batched, StoreError> {
     transaction.check_tenant(tenant).await?;
-    let Attempted { batched, numbers } = write_tokens(transaction, tenant, &batch.writes).await?;
+    let BatchAttempt { batched, numbers } =
+        write_tokens(transaction, tenant, &batch.writes).await?;
     if let Batched::Written(outcomes) = &batched
         && let Some(answer) = batch.render.and_then(|it| it(outcomes))
     {

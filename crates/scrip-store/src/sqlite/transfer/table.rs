@@ -3,8 +3,8 @@
 use crate::transfer::{
     Column, Form, Kind,
     table::{
-        ID, Joined, NAME, ONE, SEQ, TENANT, TENANT_APPLICATION_ID, TENANT_BUCKET_NUMBER, TENANT_ID,
-        TENANT_TYPE, TENANT_VERSION, Table, by, names, numbered,
+        ID, JoinedTable, NAME, ONE, SEQ, TENANT, TENANT_APPLICATION_ID, TENANT_BUCKET_NUMBER,
+        TENANT_ID, TENANT_TYPE, TENANT_VERSION, Table, by, names, numbered,
     },
 };
 
@@ -16,7 +16,7 @@ pub(super) enum Database {
 
 /// A table, the database that has it, and a column that every row has alike.
 #[derive(Debug)]
-pub(super) struct Stored {
+pub(super) struct StoredTable {
     pub(super) database: Database,
     pub(super) table: Table,
     constant: Option<Constant>,
@@ -36,7 +36,7 @@ const ANSWER_AT: &[Column] =
     &[by("answer_data.answer", Form::Number), by("answer_data.at", Form::Number)];
 
 /// The engine goes through a cross join in the order in which it is written.
-const ANSWER_DATA: Joined = Joined {
+const ANSWER_DATA: JoinedTable = JoinedTable {
     from: "answer_data CROSS JOIN answers ON answers.seq = answer_data.answer \
            CROSS JOIN tokens ON tokens.seq = answer_data.token",
     columns: "answers.tenant, answers.digest, answer_data.at, tokens.id, answer_data.sealed",
@@ -50,7 +50,7 @@ INSERT INTO answer_data (answer, at, token, sealed)
 FROM answers JOIN tokens ON tokens.tenant = ?1 AND tokens.id = ?4
 WHERE answers.digest = ?2 AND answers.tenant = ?1";
 
-impl Stored {
+impl StoredTable {
     pub(super) fn of(kind: Kind) -> Self {
         let vault = |name, key| Self {
             database: Database::Vault,

@@ -12,7 +12,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::answers::insert_answer,
+    rules::answers::insert_answer,
     sql::{ColumnReader, Execute, Statements, WriteTransaction, optional, parameters, required},
 };
 

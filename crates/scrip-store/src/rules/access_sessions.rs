@@ -9,7 +9,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::answers::insert_beside,
+    rules::answers::insert_beside,
     sql::{ColumnReader, Statements, WriteTransaction, optional, parameters, required},
 };
 

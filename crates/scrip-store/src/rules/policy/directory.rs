@@ -156,7 +156,7 @@ async fn read<T>(
 /// A table's two texts, which differ at the end.
 macro_rules! table {
     ($kind:literal, $sql:literal, $tenant:literal) => {
-        $crate::shared::policy::directory::Table {
+        $crate::rules::policy::directory::Table {
             kind: $kind,
             all: $sql,
             of_one: concat!($sql, " WHERE ", $tenant, " = $1"),

@@ -7,7 +7,7 @@ use crate::{
         statement::{PostgresClient, count, raw},
         transaction::Transaction,
     },
-    shared::{answers::shown_token, sessions::NO_LAST_EVENT},
+    rules::{answers::shown_token, sessions::NO_LAST_EVENT},
     sql::{Execute, Parameter, WriteTransaction, parameters, required},
 };
 

@@ -9,7 +9,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::tokens::rows::cvc,
+    rules::tokens::rows::cvc,
     sql::{ColumnReader, Parameter, Statements, WriteTransaction, optional, parameters, required},
 };
 

@@ -15,7 +15,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::{
+    rules::{
         sessions::{convert_card, is_named_by_session},
         tokens::{
             intents::end_token_intent,
@@ -71,7 +71,7 @@ pub(crate) trait TokenTransaction: WriteTransaction {
 }
 
 /// What became of a batch, and the numbers of the tokens that it made or met.
-pub(crate) struct Attempted {
+pub(crate) struct BatchAttempt {
     pub(crate) batched: Batched,
     pub(crate) numbers: Vec<i64>,
 }
@@ -85,7 +85,7 @@ pub(crate) async fn write_tokens<T: TokenTransaction>(
     transaction: &mut T,
     tenant: TenantId,
     writes: &[TokenWrite],
-) -> Result<Attempted, StoreError> {
+) -> Result<BatchAttempt, StoreError> {
     let (mut outcomes, mut numbers) = (Vec::new(), Vec::new());
     let mut obstacles = Vec::new();
     for (at, write) in writes.iter().enumerate() {
@@ -108,7 +108,7 @@ pub(crate) async fn write_tokens<T: TokenTransaction>(
         true => Batched::Written(outcomes),
         false => Batched::Refused(obstacles),
     };
-    Ok(Attempted { batched, numbers })
+    Ok(BatchAttempt { batched, numbers })
 }
 
 async fn insert_token<T: TokenTransaction>(

@@ -8,7 +8,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::tokens::rows::NO_TOKEN,
+    rules::tokens::rows::NO_TOKEN,
     sql::{ColumnReader, WriteTransaction, parameters, required},
 };
 

@@ -11,7 +11,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::{answers::shown_token, sessions::NO_LAST_EVENT},
+    rules::{answers::shown_token, sessions::NO_LAST_EVENT},
     sql::{ColumnReader, Execute, Parameter, Statements, WriteTransaction, parameters, required},
     sqlite::engine::{
         statement::{execute, try_insert},

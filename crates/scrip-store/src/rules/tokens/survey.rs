@@ -17,7 +17,7 @@ use scrip_seal::IndexDigest;
 
 use crate::{
     facets::{facet_bytes, facets},
-    shared::tokens::rows::NO_TOKEN,
+    rules::tokens::rows::NO_TOKEN,
     sql::{ColumnReader, required},
 };
 

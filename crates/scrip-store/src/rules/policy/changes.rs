@@ -17,7 +17,7 @@ use scrip_core::{
 use scrip_seal::{Mac, WrappedTenantKeys};
 
 use crate::{
-    shared::{
+    rules::{
         answers::insert_beside,
         policy::directory::{KeyTables, NO_VERSION, load_policy},
     },

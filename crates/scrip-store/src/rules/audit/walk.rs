@@ -9,7 +9,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::audit::log::{ChainKey, log_row},
+    rules::audit::log::{ChainKey, log_row},
     sql::{ColumnReader, Statements, optional, parameters, required},
 };
 
