@@ -139,8 +139,8 @@ impl Cluster {
                 --no-sync >"$folder/initdb.log" 2>&1 || {{ cat "$folder/initdb.log"; false; }}"#
         ));
         cluster.open(Room::First);
-        ask((ports.0, SUPERUSER), &format!("CREATE ROLE {OWNER} LOGIN"));
-        ask((ports.0, SUPERUSER), &format!("CREATE DATABASE {OWNER} OWNER {OWNER}"));
+        ask(ports.0, SUPERUSER, &format!("CREATE ROLE {OWNER} LOGIN"));
+        ask(ports.0, SUPERUSER, &format!("CREATE DATABASE {OWNER} OWNER {OWNER}"));
         cluster
     }
 
@@ -199,8 +199,8 @@ impl Cluster {
     /// The standby gets nothing more, as if the network between the two were cut.
     pub fn cut_off_standby(&mut self) {
         let standby = self.port(self.primary.other());
-        ask((standby, OWNER), "ALTER SYSTEM SET primary_conninfo = ''");
-        ask((standby, OWNER), "SELECT pg_reload_conf()");
+        ask(standby, OWNER, "ALTER SYSTEM SET primary_conninfo = ''");
+        ask(standby, OWNER, "SELECT pg_reload_conf()");
         self.await_answer("SELECT pid::text FROM pg_stat_replication", &[]);
     }
 
@@ -217,7 +217,7 @@ impl Cluster {
 
     /// As the superuser, in the vault's database: the first column of each row.
     pub fn query(&self, sql: &str) -> Vec<String> {
-        ask((self.port(self.primary), OWNER), sql)
+        ask(self.port(self.primary), OWNER, sql)
     }
 
     fn await_answer(&self, sql: &str, expected: &[&str]) {
@@ -287,7 +287,7 @@ impl Drop for Cluster {
     }
 }
 
-fn ask((port, database): (u16, &'static str), sql: &str) -> Vec<String> {
+fn ask(port: u16, database: &'static str, sql: &str) -> Vec<String> {
     let sql = sql.to_owned();
     // A thread of its own: whoever asks may be inside a runtime already.
     let asked = thread::Builder::new().name("question".to_owned()).spawn(move || {

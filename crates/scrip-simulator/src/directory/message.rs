@@ -58,9 +58,9 @@ pub(crate) async fn receive(
         return refusal;
     }
     let answer = if document.kind() == MessageType::PReq {
-        tell_ranges(&world, (scheme, &knobs), &document)
+        tell_ranges(&world, scheme, &knobs, &document)
     } else {
-        authenticate(&world, (scheme, &knobs), &document)
+        authenticate(&world, scheme, &knobs, &document)
     };
     let answer = answer.unwrap_or_else(|(component, fault)| {
         tracing::info!(scheme = path, code = fault.code.code(), "message refused");
@@ -78,7 +78,8 @@ fn refused(fault: Fault) -> Refused {
 
 fn tell_ranges(
     world: &World,
-    (scheme, knobs): (Scheme, &Knobs),
+    scheme: Scheme,
+    knobs: &Knobs,
     document: &Document,
 ) -> Result<Answer, Refused> {
     let version = document.version().map_err(refused)?;
@@ -100,7 +101,8 @@ fn tell_ranges(
 
 fn authenticate(
     world: &Arc<World>,
-    (scheme, knobs): (Scheme, &Knobs),
+    scheme: Scheme,
+    knobs: &Knobs,
     document: &Document,
 ) -> Result<Answer, Refused> {
     let version = document.version().map_err(refused)?;

@@ -140,11 +140,11 @@ fn a_customer_with_each_card() {
         assert_eq!(answer["acsChallengeMandated"], if *code == "CX" { "Y" } else { "N" });
         assert_eq!(answer["authenticationType"], if out_of_band { "03" } else { "01" });
         assert!(answer.get("eci").is_none() && answer.get("authenticationValue").is_none());
-        challenge(&stage, (scheme, code), &request, out_of_band);
+        challenge(&stage, scheme, code, &request, out_of_band);
     }
 }
 
-fn challenge(stage: &Stage, (scheme, code): (&str, &str), request: &Value, out_of_band: bool) {
+fn challenge(stage: &Stage, scheme: &str, code: &str, request: &Value, out_of_band: bool) {
     let request = with(request.clone(), &json!({ "threeDSServerTransID": crate::stage::new_id() }));
     let answer = stage.ask(scheme, &request);
     let path = crate::stage::acs_path(&answer);
