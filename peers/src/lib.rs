@@ -9,5 +9,8 @@
 )]
 
 pub mod cluster;
+pub mod contract;
+pub mod http1;
 pub mod look;
 pub mod postgres;
+pub mod recorder;

@@ -2,8 +2,9 @@
 
 use std::hint::black_box;
 
+use scrip_api::metrics::Metrics;
 use scrip_core::{audit::Operation, time::Timestamp};
-use scrip_server::{clock::ticks, metrics::Metrics};
+use scrip_server::process::clock::ticks;
 
 use crate::measurements::expressions::each;
 

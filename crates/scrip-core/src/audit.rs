@@ -4,10 +4,15 @@
 //! refused, in the access log, which is on disk before the answer leaves. Both are chains:
 //! [`chain`] links them, [`verify`] finds what somebody else did to them.
 
+pub mod authentic_time;
 pub mod chain;
 pub mod head_file;
+pub(crate) mod log_page;
 pub mod message;
+pub mod record_seen;
+pub mod seen;
 pub mod trail;
+pub mod vault_rows;
 pub mod verify;
 pub mod walk;
 
@@ -16,10 +21,12 @@ use std::{net::Ipv4Addr, sync::Arc};
 use scrip_seal::AuditKey;
 
 use crate::{
-    caller::{Actor, Caller, Mandate, Origin},
     id::ApiKeyId,
-    permission::Transform,
-    tenant::Tenant,
+    policy::{
+        caller::{Actor, Caller, Mandate, Origin},
+        permission::Transform,
+        tenant::Tenant,
+    },
     time::Timestamp,
 };
 

@@ -1,15 +1,18 @@
 //! What can go wrong, sorted by what the reader of the error can do about it.
 
-use std::{borrow::Cow, error, fmt, time::Duration};
+pub mod field_error;
 
-use scrip_expression::ExpressionError;
+use std::{error, fmt, time::Duration};
+
 use scrip_seal::{CannotOpen, EpochKeysAway, KeySourceError};
 
 use crate::{
-    permission::{ApplicationKind, Permission},
+    policy::permission::{ApplicationKind, Permission},
     threeds::ServiceFailure,
     time::Timestamp,
 };
+
+pub use self::field_error::FieldError;
 
 #[derive(Debug)]
 pub enum Error {
@@ -71,36 +74,6 @@ pub enum Refusal {
     NeedsPrivateKey(&'static str),
     /// The token would land where the caller sees more of it than now.
     StrongerTransform,
-}
-
-/// An attribute path such as `containers[0]`, and the rule it broke. Never a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FieldError {
-    pub field: Cow<'static, str>,
-    pub problem: Cow<'static, str>,
-}
-
-impl FieldError {
-    #[must_use]
-    pub fn new(field: impl Into<Cow<'static, str>>, problem: &'static str) -> Self {
-        Self { field: field.into(), problem: Cow::Borrowed(problem) }
-    }
-
-    /// The same in a larger body, at this path.
-    #[must_use]
-    pub fn within(self, path: &str) -> Self {
-        let field = match (path, self.field.as_ref()) {
-            ("", _) => self.field,
-            (_, "") => path.to_owned().into(),
-            (_, field) => format!("{path}.{field}").into(),
-        };
-        Self { field, ..self }
-    }
-
-    #[must_use]
-    pub fn expression(field: impl Into<Cow<'static, str>>, error: ExpressionError) -> Self {
-        Self { field: field.into(), problem: Cow::Owned(error.to_string()) }
-    }
 }
 
 impl From<FieldError> for Error {

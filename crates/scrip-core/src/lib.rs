@@ -3,89 +3,55 @@
 //! Architecture invariant: no HTTP, no SQL, no algorithm, no ambient time or randomness in this
 //! crate.
 
-pub mod access;
-pub mod access_session;
-pub mod answer;
-pub mod application;
 pub mod audit;
-pub mod bank;
-mod batch;
-pub mod bin_data;
-pub mod body;
-pub mod caller;
 pub mod card;
-mod change;
-pub mod compiled;
-pub mod connection_formula;
-pub mod container;
-mod conversion;
-mod cursor;
-pub mod cursor_page;
-pub mod cvc;
-pub mod directory;
-pub mod disclosure;
-mod draft;
-pub mod enrichment;
 pub mod error;
-mod expressions;
-mod fields;
-pub mod guessing_budget;
 pub mod id;
+pub mod idempotency;
 pub mod listing;
-mod log_page;
 pub mod measure;
-pub mod numbered_page;
 pub mod operations;
-pub mod page;
-mod patch;
-pub mod path;
-pub mod permission;
-pub mod plain;
 pub mod policy;
-pub mod principal;
-pub mod quota;
-pub mod rate_limit;
-pub mod request_digest;
-pub mod reveal;
 pub mod store;
-pub mod tenant;
 pub mod threeds;
 pub mod time;
 pub mod token;
-pub mod token_intent;
-pub mod token_type;
-pub mod usage;
-pub mod vault_rows;
-pub mod work;
+pub mod vault;
 
-use std::sync::Arc;
+// ALIASES
+pub use audit::vault_rows;
+pub use card::bank;
+pub use card::bin_data;
+pub use card::connection_formula;
+pub use idempotency::answer;
+pub use idempotency::request_digest;
+pub use listing::cursor_page;
+pub use listing::numbered_page;
+pub use listing::page;
+pub use policy::access;
+pub use policy::access_session;
+pub use policy::application;
+pub use policy::caller;
+pub use policy::directory;
+pub use policy::guessing_budget;
+pub use policy::permission;
+pub use policy::principal;
+pub use policy::rate_limit;
+pub use policy::tenant;
+pub use policy::tenant::quota;
+pub use token::attribute_path as path;
+pub use token::body;
+pub use token::container;
+pub use token::cvc;
+pub use token::disclosure;
+pub use token::expression::compiled;
+pub use token::expression::enrichment;
+pub use token::expression::work;
+pub use token::intent as token_intent;
+pub use token::plain;
+pub use token::reveal;
+pub use token::token_type;
+pub use token::usage;
+// END
 
-use scrip_seal::EpochKeys;
-
-use crate::{
-    audit::trail::AuditTrail, bin_data::BinData, disclosure::DisclosureRules,
-    guessing_budget::ledger::GuessLedger, store::Store, threeds::DirectoryServers, time::Clock,
-};
-
-/// Everything an operation may touch.
-#[derive(Clone)]
-pub struct Vault {
-    pub store: Arc<dyn Store>,
-    pub epochs: Arc<EpochKeys>,
-    pub bins: Arc<BinData>,
-    pub clock: Arc<dyn Clock>,
-    pub audit: Arc<AuditTrail>,
-    pub directory_servers: Arc<dyn DirectoryServers>,
-    /// Which expression may meet which data: all rules, in production.
-    pub disclosure: DisclosureRules,
-    /// Counts of the guessing budget and the search budget.
-    pub guesses: Arc<GuessLedger>,
-    /// Fills the bytes with chance: the ids that are not given.
-    pub chance: fn(&mut [u8]),
-}
-
-impl std::fmt::Debug for Vault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Vault")
-    }
-}
+pub use vault::Vault;

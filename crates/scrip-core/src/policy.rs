@@ -4,58 +4,31 @@
 //! together carry one with a counter: a row that somebody else altered, added, removed or brought
 //! back from earlier is noticed before it is obeyed.
 
+pub mod access;
+pub mod access_session;
+pub mod application;
+pub mod caller;
+pub(crate) mod change;
+pub mod change_record;
+pub mod directory;
+pub mod directory_records;
+pub mod guessing_budget;
+pub mod permission;
+pub mod principal;
+pub mod rate_limit;
+pub mod signed;
+pub mod tenant;
+
 use scrip_seal::{Mac, Place, TenantKeys};
 
 use crate::{
-    application::{ApiKeyRecord, ApplicationRecord},
     error::Error,
     id::{ApiKeyId, ApplicationId, TenantId},
-    tenant::TenantRecord,
-    time::Timestamp,
+    policy::{
+        application::{ApiKeyRecord, ApplicationRecord},
+        tenant::TenantRecord,
+    },
 };
-
-/// A row of the policy.
-pub trait Policy {
-    /// The row's kind and every column of it.
-    fn place(&self) -> Place;
-}
-
-/// A row and the mac that came with it. What is inside is not to be obeyed before it was checked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Signed<T> {
-    pub record: T,
-    pub mac: Mac,
-}
-
-impl<T: Policy> Signed<T> {
-    #[must_use]
-    pub fn new(keys: &TenantKeys, record: T) -> Self {
-        let mac = keys.policy_mac(&record.place());
-        Self { record, mac }
-    }
-
-    #[must_use]
-    pub fn is_ours(&self, keys: &TenantKeys) -> bool {
-        self.mac.is(&keys.policy_mac(&self.record.place()))
-    }
-}
-
-/// Who did something, and when. Nobody is the operator, who needs no application.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
-    pub by: Option<ApplicationId>,
-    pub at: Timestamp,
-}
-
-impl Stamp {
-    pub(crate) fn bind(place: Place, stamps: &[Option<Self>]) -> Place {
-        stamps.iter().fold(place, |place, stamp| {
-            let by = stamp.and_then(|it| it.by);
-            let by = by.as_ref().map(|it| it.0.as_bytes().as_slice());
-            place.optional_bytes(by).optional_number(stamp.map(|it| it.at.unix_ms))
-        })
-    }
-}
 
 /// All rows of one tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -188,3 +161,5 @@ impl PolicyRecords {
 
 #[cfg(test)]
 mod tests;
+
+pub use self::signed::{Policy, Signed, Stamp};

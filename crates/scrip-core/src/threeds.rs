@@ -4,14 +4,17 @@
 //! written, and its effects done.
 
 mod card;
+pub mod card_reference;
 mod converted;
 mod directory_servers;
 mod event;
+pub mod event_record;
 mod failure;
 mod held;
 mod lookup;
 mod notify;
 mod number;
+pub mod rail;
 mod record;
 mod view;
 
@@ -27,7 +30,7 @@ pub use record::{ChallengeMode, SessionBody, SessionRecord, SessionWrite};
 pub use view::{AuthenticationView, SessionView};
 
 pub(crate) use card::{FoundCard, find_card};
-pub(crate) use event::{Cause, events};
+pub(crate) use event::{Cause, SessionStep};
 pub(crate) use held::{
     Held, OpenedSession, TRIES_MAX, Writing, check_access, check_outcome, find_held, find_notified,
     moment, not_possible, overtaken,

@@ -7,7 +7,7 @@ use jiff::{
     tz::{Offset, TimeZone},
 };
 
-use crate::{error::FieldError, store::KnownTime};
+use crate::error::FieldError;
 
 /// An instant, to the millisecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -190,6 +190,14 @@ fn in_utc(at: DateTime, offset: Offset) -> Option<Timestamp> {
 pub fn end_of_time() -> Timestamp {
     in_utc(date(9999, 12, 30).at(0, 0, 0, 0), Offset::UTC)
         .unwrap_or(Timestamp { unix_ms: i64::MAX })
+}
+
+/// How late it was by a server's clock, and how late at least: a run whose clock was ahead must not
+/// make the next one destroy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownTime {
+    pub now: Timestamp,
+    pub earliest: Timestamp,
 }
 
 #[cfg(test)]

@@ -1,22 +1,33 @@
 //! Tokens as a request asks for them and as an answer shows them.
 
+pub mod attribute_path;
+pub mod body;
+pub mod container;
+pub mod container_span;
+pub mod cvc;
+pub mod disclosure;
+pub mod expression;
+pub mod intent;
+pub mod plain;
+pub mod record;
+pub mod reveal;
+pub mod token_type;
+pub mod usage;
+pub mod write;
+
 use std::{borrow::Cow, collections::BTreeMap};
 
 use scrip_seal::Fingerprint;
 use serde_json::Value;
 
 use crate::{
-    bank::BankDetails,
-    card::CardDetails,
-    container::Containers,
-    cvc::Cvc,
+    card::{CardDetails, bank::BankDetails},
     id::{ApplicationId, TenantId, TokenId},
-    permission::Transform,
-    plain::Plain,
-    store::Modified,
-    tenant::DeduplicationBehavior,
+    policy::{permission::Transform, tenant::DeduplicationBehavior},
     time::Timestamp,
-    token_type::TokenType,
+    token::{
+        container::Containers, cvc::Cvc, plain::Plain, record::Modified, token_type::TokenType,
+    },
 };
 
 /// A create request after parsing: every attribute is of its type.

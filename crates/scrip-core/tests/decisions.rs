@@ -9,22 +9,23 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    access::{AccessPolicy, AccessRule, Condition, Reach, Subject},
-    access_session::AccessSessionId,
-    application::Name,
-    caller::{Caller, Origin},
-    container::{Container, Containers},
     id::{ApiKeyId, ApplicationId, TenantId, TokenId},
-    permission::{
-        ApplicationKind::Private,
-        Permission::{self, SessionCreate, TokenCreate, TokenRead, TokenUpdate, TokenUse},
-        Transform::{self, Mask, Redact, Reveal},
+    policy::{
+        PolicyRecords, Stamp,
+        access::{AccessPolicy, AccessRule, Condition, Reach, Subject},
+        access_session::AccessSessionId,
+        application::Name,
+        caller::{Caller, Origin},
+        permission::{
+            ApplicationKind::Private,
+            Permission::{self, SessionCreate, TokenCreate, TokenRead, TokenUpdate, TokenUse},
+            Transform::{self, Mask, Redact, Reveal},
+        },
+        principal::{Lent, Principal},
+        tenant::{Settings, Tenant, TenantKind, TenantRecord, quota::Quotas},
     },
-    policy::{PolicyRecords, Stamp},
-    principal::{Lent, Principal},
-    quota::Quotas,
-    tenant::{Settings, Tenant, TenantKind, TenantRecord},
     time::Timestamp,
+    token::container::{Container, Containers},
 };
 use scrip_seal::{AuditKey, RootKey, TenantKeys};
 use uuid::Uuid;

@@ -1,6 +1,8 @@
 //! Work that no request waits for. It ends with the runtime; whatever it leaves undone, the next
 //! start does.
 
+pub mod unseal;
+
 use std::{
     future::Future,
     panic::AssertUnwindSafe,
@@ -9,6 +11,10 @@ use std::{
 };
 
 use futures_util::FutureExt;
+use scrip_api::{
+    app::{App, Load, auth_failures},
+    metrics::{Label, Swept},
+};
 use scrip_core::{
     Vault,
     id::TenantId,
@@ -27,12 +33,7 @@ use scrip_core::{
 };
 use tokio::time::{Instant, MissedTickBehavior, sleep};
 
-use crate::{
-    app::{App, Load},
-    auth_failures,
-    metrics::{Label, Swept},
-    threeds::keep_ranges,
-};
+use crate::{directory_servers::keep_ranges, node::Node};
 
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 /// A sweep leaves the file to others for so long: to the writer's queue, and to other processes,
@@ -58,7 +59,8 @@ const LOOKS_BEFORE_RELOAD: u32 = 120;
 const FAILURES_MAX: u32 = 8;
 const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
 
-pub(crate) fn start(app: &Arc<App>) {
+pub(crate) fn start(node: &Node) {
+    let app = &node.app;
     let follower = Arc::clone(app);
     keep_going("follow_directory", move || follow_directory(Arc::clone(&follower)));
     let vault = app.vault.clone();
@@ -85,11 +87,9 @@ pub(crate) fn start(app: &Arc<App>) {
     keep_going("write_guesses", move || write_guesses(Arc::clone(&counting)));
     let pruned = Arc::clone(app);
     keep_going("prune", move || prune(Arc::clone(&pruned)));
-    for peer in app.threeds.iter().flat_map(|it| it.peers()) {
-        let asking = Arc::clone(app);
-        keep_going("keep_ranges", move || {
-            keep_ranges(Arc::clone(&asking), Arc::clone(&peer), asking.ranges_every)
-        });
+    for peer in node.settings.schemes.iter().flat_map(|it| it.peers()) {
+        let (vault, every) = (app.vault.clone(), node.settings.ranges_every);
+        keep_going("keep_ranges", move || keep_ranges(vault.clone(), Arc::clone(&peer), every));
     }
 }
 

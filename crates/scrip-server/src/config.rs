@@ -1,13 +1,13 @@
 //! Settings: defaults, a file, the environment, in this order. The one place that reads the
 //! environment.
 
-pub(crate) mod check;
+pub mod check;
 mod file;
-pub(crate) mod limits;
-pub(crate) mod storage;
-mod table;
-pub(crate) mod threeds;
-mod value;
+pub mod limits;
+pub mod storage;
+pub mod table;
+pub mod threeds;
+pub mod value;
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use std::{
 use nix::unistd::{Uid, User};
 use scrip_seal::Secret;
 
-pub(crate) use crate::config::{
+pub use crate::config::{
     table::{
         CvcSettings, Deprecated, Log, RateLimits, Server, Settings, Storage, TelemetrySettings, Tls,
     },
@@ -38,7 +38,7 @@ const OF_TESTS: &str = "SCRIP_TEST_";
 
 /// What the environment says. Empty is as good as absent.
 #[derive(Debug, Default)]
-pub(crate) struct Environment {
+pub struct Environment {
     variables: BTreeMap<String, String>,
     /// Names of variables whose value is no text.
     unreadable: Vec<String>,
@@ -48,7 +48,7 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    pub(crate) fn read() -> Self {
+    pub fn read() -> Self {
         let (mut read, mut sudo_user) = (Self::default(), None);
         for (name, value) in std::env::vars_os() {
             let Ok(name) = name.into_string() else { continue };
@@ -82,7 +82,7 @@ impl Environment {
     }
 
     /// Whether it says something about the setting with this path.
-    pub(crate) fn sets(&self, path: &str) -> bool {
+    pub fn sets(&self, path: &str) -> bool {
         SETTINGS.iter().any(|it| it.path() == path && self.of(it).is_some())
     }
 
@@ -132,7 +132,7 @@ impl fmt::Display for Origin {
 
 /// A setting as it is in force, with what may be printed of it.
 #[derive(Debug, Clone)]
-pub(crate) struct Effective {
+pub struct Effective {
     pub(crate) setting: &'static Setting,
     pub(crate) text: String,
     pub(crate) origin: Origin,
@@ -152,7 +152,7 @@ impl fmt::Display for Problems {
 impl std::error::Error for Problems {}
 
 /// What a flag of the command line says about the setting with this path.
-pub(crate) type Flag = (&'static str, String);
+pub type Flag = (&'static str, String);
 
 impl Settings {
     /// From the file at this path, else the one that `SCRIP_CONFIG` names, else `scrip.toml` when
@@ -160,7 +160,7 @@ impl Settings {
     ///
     /// # Errors
     /// [`Problems`], all of them.
-    pub(crate) fn load(path: Option<&Path>, environment: &Environment) -> anyhow::Result<Self> {
+    pub fn load(path: Option<&Path>, environment: &Environment) -> anyhow::Result<Self> {
         Self::load_with(path, &[], environment)
     }
 
@@ -168,7 +168,7 @@ impl Settings {
     ///
     /// # Errors
     /// As [`Settings::load`].
-    pub(crate) fn load_with(
+    pub fn load_with(
         path: Option<&Path>,
         flags: &[Flag],
         environment: &Environment,
@@ -200,7 +200,7 @@ impl Settings {
     ///
     /// # Errors
     /// [`Problems`], all of them.
-    pub(crate) fn without_file(flags: &[Flag], environment: &Environment) -> anyhow::Result<Self> {
+    pub fn without_file(flags: &[Flag], environment: &Environment) -> anyhow::Result<Self> {
         Ok(Layers { environment, file: BTreeMap::new(), flags, found: Vec::new() }.settle()?)
     }
 }
@@ -308,6 +308,10 @@ fn parse<T: Value>((text, place): (String, String), broken: &mut Vec<String>) ->
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::collections::BTreeSet;
+
+    use scrip_api::deprecation::switchable;
+
     use super::*;
 
     #[test]
@@ -320,6 +324,15 @@ pub(crate) mod tests {
         let long = os_user(root, Some(&"a".repeat(1000)));
         assert_eq!(long.len(), "root (SUDO_USER )".len() + SUDO_USER_CHARS_MAX);
         assert_eq!(os_user(Uid::from_raw(3_999_999_999), None), "uid 3999999999");
+    }
+
+    #[test]
+    fn every_deprecated_operation_that_works_can_be_switched_off() {
+        let expected: BTreeSet<_> =
+            switchable().map(|it| format!("deprecated.{}", it.as_str())).collect();
+        let settings =
+            setting_names().map(|(path, _)| path).filter(|it| it.starts_with("deprecated."));
+        assert_eq!(settings.collect::<BTreeSet<_>>(), expected);
     }
 
     #[test]

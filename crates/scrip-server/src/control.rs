@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::Context;
+use scrip_api::app::App;
 use scrip_core::{measure::ReaderMeasures, time::Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -21,8 +22,8 @@ use tokio::{
 };
 
 use crate::{
-    app::App,
-    threeds::{self, Peer},
+    directory_servers::{self, Peer},
+    node::Node,
 };
 
 const FILE: &str = "scrip.sock";
@@ -31,32 +32,32 @@ const LINE_BYTES_MAX: u64 = 64 * 1024;
 
 /// What a running server says about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Status {
-    pub(crate) version: String,
-    pub(crate) pid: u32,
-    pub(crate) started_at: String,
+pub struct Status {
+    pub version: String,
+    pub pid: u32,
+    pub started_at: String,
     /// Until the root key is found.
-    pub(crate) sealed: bool,
-    pub(crate) url: String,
-    pub(crate) connections: usize,
+    pub sealed: bool,
+    pub url: String,
+    pub connections: usize,
     /// Writes that wait for the writer.
-    pub(crate) queue: u64,
+    pub queue: u64,
     /// Connections to the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) pool: Option<Pool>,
+    pub pool: Option<Pool>,
     /// Of the BIN data it has taken over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) bin_rows: Option<u32>,
+    pub bin_rows: Option<u32>,
     /// The schemes that are connected, and what they have told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) threeds: Vec<SchemeStatus>,
+    pub threeds: Vec<SchemeStatus>,
 }
 
 /// What they do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Pool {
-    pub(crate) busy: u64,
-    pub(crate) idle: u64,
+pub struct Pool {
+    pub busy: u64,
+    pub idle: u64,
 }
 
 fn pool(app: &App) -> Pool {
@@ -66,24 +67,24 @@ fn pool(app: &App) -> Pool {
 
 /// One scheme that is connected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SchemeStatus {
+pub struct SchemeStatus {
     /// For which tenants.
-    pub(crate) world: String,
-    pub(crate) scheme: String,
-    pub(crate) card_ranges: usize,
+    pub world: String,
+    pub scheme: String,
+    pub card_ranges: usize,
     /// Since when these are in force; nothing before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) fetched_at: Option<String>,
+    pub fetched_at: Option<String>,
 }
 
-fn schemes(app: &App) -> Vec<SchemeStatus> {
-    let peers = app.threeds.iter().flat_map(|it| it.peers());
+fn schemes(node: &Node) -> Vec<SchemeStatus> {
+    let peers = node.settings.schemes.iter().flat_map(|it| it.peers());
     let status = |it: Arc<dyn Peer>| {
         let fetched = i64::try_from(it.counts().fetched.get()).unwrap_or(i64::MAX);
         let fetched = Some(Timestamp { unix_ms: fetched }).filter(|it| it.unix_ms > 0);
         SchemeStatus {
-            world: threeds::world(it.kind()).to_owned(),
-            scheme: threeds::slug(it.scheme()).to_owned(),
+            world: directory_servers::world(it.kind()).to_owned(),
+            scheme: directory_servers::slug(it.scheme()).to_owned(),
             card_ranges: it.ranges().map_or(0, |it| it.len()),
             fetched_at: fetched.map(|it| it.to_string()),
         }
@@ -92,7 +93,7 @@ fn schemes(app: &App) -> Vec<SchemeStatus> {
 }
 
 /// The server that has this data directory open, if one answers.
-pub(crate) fn ask(data_dir: &Path) -> Option<Status> {
+pub fn ask(data_dir: &Path) -> Option<Status> {
     let stream = net::UnixStream::connect(data_dir.join(FILE)).ok()?;
     stream.set_read_timeout(Some(DEADLINE)).ok()?;
     let mut line = String::new();
@@ -102,7 +103,7 @@ pub(crate) fn ask(data_dir: &Path) -> Option<Status> {
 
 /// Answers until it is dropped, and then takes the file away.
 #[derive(Debug)]
-pub(crate) struct Control {
+pub struct Control {
     path: PathBuf,
     answering: tokio::task::JoinHandle<()>,
 }
@@ -112,21 +113,21 @@ impl Control {
     ///
     /// # Errors
     /// The socket cannot be made.
-    pub(crate) fn start(data_dir: &Path, app: Arc<App>, url: String) -> anyhow::Result<Self> {
+    pub fn start(data_dir: &Path, node: Arc<Node>, url: String) -> anyhow::Result<Self> {
         let path = data_dir.join(FILE);
         let listener = bind(&path).with_context(|| format!("{} cannot be made", path.display()))?;
-        let started_at = app.vault.clock.now().to_string();
+        let started_at = node.app.vault.clock.now().to_string();
         let status = move || Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             started_at: started_at.clone(),
-            sealed: app.is_sealed(),
+            sealed: node.app.is_sealed(),
             url: url.clone(),
-            connections: app.connections.load(Ordering::Relaxed),
-            queue: app.vault.store.measures().waiting(),
-            pool: Some(pool(&app)),
-            bin_rows: app.vault.bins.imported().map(|it| it.rows()),
-            threeds: schemes(&app),
+            connections: node.connections.open.load(Ordering::Relaxed),
+            queue: node.app.vault.store.measures().waiting(),
+            pool: Some(pool(&node.app)),
+            bin_rows: node.app.vault.bins.imported().map(|it| it.rows()),
+            threeds: schemes(&node),
         };
         let answering = tokio::spawn(async move {
             loop {

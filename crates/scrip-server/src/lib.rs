@@ -1,43 +1,16 @@
-//! HTTP, configuration, background work and the command line: everything at the edge.
-//!
-//! Architecture invariant: nobody depends on this crate but tests and benchmarks.
+//! A server around the HTTP interface: settings, sockets, storage, background work and metrics.
 
-pub mod answer_memory;
-pub mod app;
-pub mod auth_failures;
-mod background;
-mod bin_file;
-pub mod body_memory;
-pub mod cli;
-pub mod clock;
-mod config;
-mod connection;
-mod connection_table;
-mod control;
-mod data;
-pub mod demo;
-mod dev;
-pub mod epochs;
-mod export;
-mod head_file;
-pub mod http;
-mod init;
-mod launch;
-pub mod limited_stream;
-pub mod limiter;
-mod long_evaluation;
-mod memory_pool;
+pub mod audit_sink;
+pub mod background;
+pub mod config;
+pub mod control;
+pub mod directory_servers;
+pub mod epoch_keys;
+pub mod files;
+pub mod listen;
 pub mod metrics;
-pub mod ongoing;
-pub mod openapi;
-mod operator;
-mod process;
-mod sealed;
-mod secret_files;
-pub mod serve;
-mod simulator;
-mod telemetry;
-pub mod threeds;
-mod tls;
-mod tracked_body;
-mod wire;
+pub mod node;
+pub mod process;
+pub mod rate_limit;
+pub mod storage;
+pub mod telemetry;

@@ -1,6 +1,8 @@
 //! What the process gives up before it sees a secret: core dumps, being looked into, swap, and
 //! the rights of root.
 
+pub mod clock;
+
 use anyhow::{Context, bail};
 use nix::{
     sys::resource::{Resource, getrlimit, setrlimit},
@@ -11,7 +13,7 @@ use crate::config::{LockMemory, Server};
 
 /// Whether memory is locked, which decides how the database is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Memory {
+pub enum Memory {
     Locked,
     Free,
 }
@@ -21,7 +23,7 @@ pub(crate) enum Memory {
 ///
 /// # Errors
 /// A setting asks for what this process may not do.
-pub(crate) fn confine(server: &Server) -> anyhow::Result<Memory> {
+pub fn confine(server: &Server) -> anyhow::Result<Memory> {
     hide()?;
     raise_limits(server);
     if let Some(name) = &server.user {
@@ -37,7 +39,7 @@ pub(crate) fn confine(server: &Server) -> anyhow::Result<Memory> {
 ///
 /// # Errors
 /// As [`confine`].
-pub(crate) fn confine_command(server: &Server) -> anyhow::Result<()> {
+pub fn confine_command(server: &Server) -> anyhow::Result<()> {
     hide()?;
     if let Some(name) = &server.user {
         become_user(name)?;
@@ -121,7 +123,7 @@ fn become_user(name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(crate) fn find_user(name: &str) -> anyhow::Result<User> {
+pub fn find_user(name: &str) -> anyhow::Result<User> {
     let found = User::from_name(name).context("server.user: users cannot be looked up")?;
     let user = found.with_context(|| format!("server.user: there is no user {name}"))?;
     if user.uid.is_root() {

@@ -1,7 +1,6 @@
 //! Logs on standard error and, when there is a collector, traces: without a single submitted value.
 
 mod collector;
-pub(crate) mod span;
 pub(crate) mod traces;
 
 use std::io::{self, IsTerminal};
@@ -23,7 +22,7 @@ use crate::{
 type Boxed = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Logs from now on; and what makes traces, if the settings have a place for them.
-pub(crate) fn start(settings: &Settings) -> anyhow::Result<Option<Traces>> {
+pub fn start(settings: &Settings) -> anyhow::Result<Option<Traces>> {
     let mut layers = vec![logs(&settings.log)?];
     let traces = Traces::new(&settings.telemetry);
     layers.extend(traces.as_ref().map(Traces::layer));
@@ -36,9 +35,18 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<Option<Traces>> {
     Ok(traces)
 }
 
+/// The interface was part of the server once: who names the server in a filter means both.
+fn with_interface(filter: &str) -> String {
+    if !filter.contains("scrip_server") {
+        return filter.to_owned();
+    }
+    format!("{filter},{}", filter.replace("scrip_server", "scrip_api"))
+}
+
 fn logs(log: &Log) -> anyhow::Result<Boxed> {
     // What is traced is no business of the log, whatever its filter says.
-    let filter = EnvFilter::try_new(&log.filter.0)?.and(filter_fn(|it| it.target() != SPAN_TARGET));
+    let filter = EnvFilter::try_new(with_interface(&log.filter.0))?
+        .and(filter_fn(|it| it.target() != SPAN_TARGET));
     let text = match log.format {
         LogFormat::Auto => io::stderr().is_terminal(),
         LogFormat::Json => false,
@@ -50,4 +58,17 @@ fn logs(log: &Log) -> anyhow::Result<Boxed> {
         let layer = fmt::layer().json().flatten_event(true).with_writer(io::stderr);
         layer.with_filter(filter).boxed()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filter_for_the_server_covers_the_interface() {
+        assert_eq!(with_interface("info,hyper=off"), "info,hyper=off");
+        let both = with_interface("scrip_server=debug");
+        assert_eq!(both, "scrip_server=debug,scrip_api=debug");
+        assert!(EnvFilter::try_new(both).is_ok());
+    }
 }

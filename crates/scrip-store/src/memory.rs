@@ -15,10 +15,8 @@ mod sweep;
 mod tokens;
 mod usage;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use scrip_core::{
-    access_session::{AccessSessionId, AccessSessionRecord},
+    access_session::AccessSessionRecord,
     audit::{
         AuditRecord,
         chain::{Chain, Checkpoint, Head, Log, LogRecord, PruneChain},
@@ -29,20 +27,23 @@ use scrip_core::{
     directory::{DirectoryRecords, SystemKeys},
     error::Error,
     guessing_budget::GuessRecord,
-    id::{SessionId, TenantId, TokenId, TokenIntentId},
+    id::{TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     measure::StoreMeasures,
     policy::{PolicyRecords, Signed},
     store::{
-        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, Store,
-        StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
+        AnswerStore, AskedAnswer, AuditStore, Batched, Beside, Changed, Claimed, DecidePolicy,
+        DeleteToken, DirectoryStore, EventStore, ListingStore, Maintenance, PolicyStore,
+        StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch, TokenIntentStore,
+        TokenStore, UsageStore,
     },
-    threeds::{EventRecord, SessionRecord, SessionWrite},
+    threeds::{EventRecord, SessionRecord},
     time::{Month, Timestamp},
     token_intent::StoredTokenIntent,
     usage::Usage,
     vault_rows::{DeletedTenant, NotedTime},
 };
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use self::snapshot::MemorySnapshot;
 use crate::{
@@ -127,7 +128,7 @@ impl MemoryStore {
     }
 }
 
-impl Store for MemoryStore {
+impl TokenStore for MemoryStore {
     fn write_tokens(&self, inquiry: Inquiry, batch: TokenBatch) -> StoreFuture<'_, Batched> {
         self.attempt_if(
             move |it| it.write_tokens(inquiry.tenant().id, batch),
@@ -159,6 +160,12 @@ impl Store for MemoryStore {
         })
     }
 
+    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
+        self.with(move |it| it.delete(permit.tenant().id, &delete))
+    }
+}
+
+impl ListingStore for MemoryStore {
     fn list_tokens(&self, inquiry: Inquiry, list: ListTokens) -> StoreFuture<'_, Listing> {
         self.with(move |it| it.list(inquiry.tenant().id, &list))
     }
@@ -166,7 +173,9 @@ impl Store for MemoryStore {
     fn survey_tokens(&self, inquiry: Inquiry, survey: SurveyTokens) -> StoreFuture<'_, Surveyed> {
         self.with(move |it| it.survey(inquiry.tenant().id, &survey))
     }
+}
 
+impl TokenIntentStore for MemoryStore {
     fn insert_token_intent(
         &self,
         inquiry: Inquiry,
@@ -198,23 +207,9 @@ impl Store for MemoryStore {
     ) -> StoreFuture<'_, Changed> {
         self.with(move |it| it.end_intent(inquiry.tenant().id, id, (&audit, "deleted")))
     }
+}
 
-    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
-        self.with(move |it| it.delete(permit.tenant().id, &delete))
-    }
-
-    fn sweep_tokens(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        self.with(move |it| it.sweep_tokens(ended, &audit))
-    }
-
-    fn sweep_token_intents(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        self.with(move |it| it.sweep_token_intents(ended, &audit))
-    }
-
-    fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize> {
-        self.with(move |it| it.sweep_cvcs(ended))
-    }
-
+impl AnswerStore for MemoryStore {
     fn claim_answer(&self, asked: AskedAnswer) -> StoreFuture<'_, Claimed> {
         let Some(claim) = self.claims.take(asked.digest) else {
             return self.with(|_| Claimed::InFlight);
@@ -229,7 +224,9 @@ impl Store for MemoryStore {
             had - it.answers.len()
         })
     }
+}
 
+impl DirectoryStore for MemoryStore {
     fn load_directory(&self) -> StoreFuture<'_, DirectoryRecords> {
         self.with(|it| it.directory.clone())
     }
@@ -247,7 +244,9 @@ impl Store for MemoryStore {
     fn directory_version(&self) -> StoreFuture<'_, i64> {
         self.with(|it| it.directory.version)
     }
+}
 
+impl PolicyStore for MemoryStore {
     fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()> {
         self.with(move |it| it.insert_tenant(records, &audit))
     }
@@ -288,103 +287,9 @@ impl Store for MemoryStore {
             had - rows(it)
         })
     }
+}
 
-    fn insert_access_session(
-        &self,
-        mandate: Mandate,
-        session: Signed<AccessSessionRecord>,
-        written: Beside,
-    ) -> StoreFuture<'_, ()> {
-        self.attempt(move |it| {
-            it.beside(mandate.tenant().id, written, "done")?;
-            it.access_sessions.push(session);
-            Ok(())
-        })
-    }
-
-    fn find_access_session(
-        &self,
-        id: AccessSessionId,
-    ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>> {
-        self.with(move |it| it.access_sessions.iter().find(|it| it.record.id == id).cloned())
-    }
-
-    fn find_access_session_by_nonce<'a>(
-        &'a self,
-        mandate: &'a Mandate,
-        nonce: [u8; 32],
-    ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>> {
-        self.with(move |it| {
-            let tenant = mandate.tenant().id;
-            let is = |it: &&Signed<AccessSessionRecord>| {
-                it.record.nonce == nonce && it.record.tenant == tenant
-            };
-            it.access_sessions.iter().find(is).cloned()
-        })
-    }
-
-    fn authorize_access_session(
-        &self,
-        mandate: Mandate,
-        session: Signed<AccessSessionRecord>,
-        written: Beside,
-    ) -> StoreFuture<'_, Changed> {
-        self.attempt(move |it| {
-            let tenant = mandate.tenant().id;
-            let is = |it: &&mut Signed<AccessSessionRecord>| {
-                it.record.id == session.record.id
-                    && it.record.tenant == tenant
-                    && it.record.authorized.is_none()
-            };
-            let Some(found) = it.access_sessions.iter_mut().find(is) else {
-                return Ok(Changed::Stale);
-            };
-            *found = session;
-            it.beside(tenant, written, "done")?;
-            Ok(Changed::Done)
-        })
-    }
-
-    fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
-        self.with(move |it| {
-            let had = it.access_sessions.len();
-            it.access_sessions.retain(|it| it.record.expires_at > before);
-            had - it.access_sessions.len()
-        })
-    }
-
-    fn insert_session(&self, inquiry: Inquiry, write: SessionWrite) -> StoreFuture<'_, ()> {
-        self.attempt(move |it| it.insert_session(inquiry.tenant().id, write))
-    }
-
-    fn find_session(
-        &self,
-        inquiry: Inquiry,
-        id: SessionId,
-        now: Timestamp,
-    ) -> StoreFuture<'_, Option<SessionRecord>> {
-        self.with(move |it| {
-            let found = it.find_session(id, now);
-            found.filter(|it| it.tenant == inquiry.tenant().id)
-        })
-    }
-
-    fn find_notified_session(
-        &self,
-        id: SessionId,
-        now: Timestamp,
-    ) -> StoreFuture<'_, Option<SessionRecord>> {
-        self.with(move |it| it.find_session(id, now))
-    }
-
-    fn update_session(&self, write: SessionWrite) -> StoreFuture<'_, Changed> {
-        self.attempt(move |it| it.update_session(write))
-    }
-
-    fn sweep_sessions(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        self.with(move |it| it.sweep_sessions(ended, &audit))
-    }
-
+impl EventStore for MemoryStore {
     fn list_events(
         &self,
         after: i64,
@@ -396,7 +301,9 @@ impl Store for MemoryStore {
     fn forget_events(&self, before: Timestamp) -> StoreFuture<'_, usize> {
         self.with(move |it| it.forget_events(before))
     }
+}
 
+impl AuditStore for MemoryStore {
     fn record_access(&self, access: Access) -> StoreFuture<'_, ()> {
         self.with(move |it| it.record_access(&access))
     }
@@ -432,13 +339,33 @@ impl Store for MemoryStore {
     fn prune_chain(&self, prune: PruneChain) -> StoreFuture<'_, usize> {
         self.attempt(move |it| it.log(prune.log).prune(&prune))
     }
+}
 
+impl UsageStore for MemoryStore {
     fn find_usage<'a>(&'a self, mandate: &'a Mandate, month: Month) -> StoreFuture<'a, Usage> {
         self.with(move |it| it.usage(mandate.tenant().id, month))
     }
 
     fn sweep_usage(&self, month: Month) -> StoreFuture<'_, usize> {
         self.with(move |it| it.counted.sweep(month))
+    }
+}
+
+impl Maintenance for MemoryStore {
+    fn sweep_tokens(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        self.with(move |it| it.sweep_tokens(ended, &audit))
+    }
+
+    fn sweep_token_intents(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        self.with(move |it| it.sweep_token_intents(ended, &audit))
+    }
+
+    fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize> {
+        self.with(move |it| it.sweep_cvcs(ended))
+    }
+
+    fn sweep_sessions(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        self.with(move |it| it.sweep_sessions(ended, &audit))
     }
 
     fn note_time(&self, noted: NotedTime) -> StoreFuture<'_, ()> {

@@ -43,7 +43,6 @@ mod usage;
 mod walk;
 
 use scrip_core::{
-    access_session::{AccessSessionId, AccessSessionRecord},
     audit::{
         AuditRecord,
         chain::{Chain, Checkpoint, Head, Log, LogRecord, PruneChain},
@@ -53,15 +52,17 @@ use scrip_core::{
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::{DirectoryRecords, SystemKeys},
     error::Error,
-    id::{SessionId, TenantId, TokenId, TokenIntentId},
+    id::{TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     measure::StoreMeasures,
-    policy::{PolicyRecords, Signed},
+    policy::PolicyRecords,
     store::{
-        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, Store,
-        StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
+        AnswerStore, AskedAnswer, AuditStore, Batched, Beside, Changed, Claimed, DecidePolicy,
+        DeleteToken, DirectoryStore, EventStore, ListingStore, Maintenance, PolicyStore,
+        StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch, TokenIntentStore,
+        TokenStore, UsageStore,
     },
-    threeds::{EventRecord, SessionRecord, SessionWrite},
+    threeds::EventRecord,
     time::{Month, Timestamp},
     token_intent::StoredTokenIntent,
     usage::Usage,
@@ -125,7 +126,7 @@ async fn changed(transaction: Transaction, changed: Changed) -> Result<Changed, 
     }
 }
 
-impl Store for PostgresStore {
+impl TokenStore for PostgresStore {
     fn write_tokens(&self, inquiry: Inquiry, batch: TokenBatch) -> StoreFuture<'_, Batched> {
         Box::pin(async move {
             let tenant = inquiry.tenant().id;
@@ -159,6 +160,16 @@ impl Store for PostgresStore {
         Box::pin(async move { tokens::find_tokens(&self.of(tenant), tenant, ids, now).await })
     }
 
+    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
+        Box::pin(async move {
+            let mut it = self.begin(permit.tenant().id).await?;
+            let deleted = tokens::delete_token(&mut it, &delete).await?;
+            changed(it, deleted).await
+        })
+    }
+}
+
+impl ListingStore for PostgresStore {
     fn list_tokens(&self, inquiry: Inquiry, list: ListTokens) -> StoreFuture<'_, Listing> {
         Box::pin(async move {
             let tenant = inquiry.tenant().id;
@@ -176,7 +187,9 @@ impl Store for PostgresStore {
             it.end(found).await
         })
     }
+}
 
+impl TokenIntentStore for PostgresStore {
     fn insert_token_intent(
         &self,
         inquiry: Inquiry,
@@ -209,27 +222,9 @@ impl Store for PostgresStore {
             changed(it, ended).await
         })
     }
+}
 
-    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
-        Box::pin(async move {
-            let mut it = self.begin(permit.tenant().id).await?;
-            let deleted = tokens::delete_token(&mut it, &delete).await?;
-            changed(it, deleted).await
-        })
-    }
-
-    fn sweep_tokens(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        Box::pin(async move { sweep::sweep(&self.pool, Ending::Token, ended, &audit).await })
-    }
-
-    fn sweep_token_intents(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        Box::pin(async move { sweep::sweep(&self.pool, Ending::TokenIntent, ended, &audit).await })
-    }
-
-    fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(async move { sweep::sweep_cvcs(&self.of_every_tenant(), ended).await })
-    }
-
+impl AnswerStore for PostgresStore {
     fn claim_answer(&self, asked: AskedAnswer) -> StoreFuture<'_, Claimed> {
         Box::pin(async move {
             let Some(claim) = self.claims.take(asked.digest) else { return Ok(Claimed::InFlight) };
@@ -241,7 +236,9 @@ impl Store for PostgresStore {
     fn forget_answers(&self, before: Timestamp) -> StoreFuture<'_, usize> {
         Box::pin(async move { answers::forget_answers(&self.of_every_tenant(), before).await })
     }
+}
 
+impl DirectoryStore for PostgresStore {
     fn load_directory(&self) -> StoreFuture<'_, DirectoryRecords> {
         Box::pin(async move {
             let it = Instant::new(&self.pool.apart(), Scope::every_tenant()).await?;
@@ -267,7 +264,9 @@ impl Store for PostgresStore {
     fn insert_system_keys(&self, keys: SystemKeys) -> StoreFuture<'_, ()> {
         Box::pin(async move { policy::insert_system_keys(&self.of_no_tenant(), &keys).await })
     }
+}
 
+impl PolicyStore for PostgresStore {
     fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let mut it = self.begin(records.tenant.record.id).await?;
@@ -311,104 +310,9 @@ impl Store for PostgresStore {
     fn purge_tenants(&self, tenants: Vec<TenantId>, now: Timestamp) -> StoreFuture<'_, usize> {
         Box::pin(async move { policy::purge_tenants(&self.of_every_tenant(), tenants, now).await })
     }
+}
 
-    fn not_after(&self, at: Timestamp) -> StoreFuture<'_, Timestamp> {
-        Box::pin(async move { time::not_after(&self.of_no_tenant(), self.pool.clock(), at).await })
-    }
-
-    fn insert_access_session(
-        &self,
-        mandate: Mandate,
-        session: Signed<AccessSessionRecord>,
-        written: Beside,
-    ) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
-            let mut it = self.begin(mandate.tenant().id).await?;
-            access_sessions::insert_access_session(&mut it, &session, &written).await?;
-            it.commit().await
-        })
-    }
-
-    fn find_access_session(
-        &self,
-        id: AccessSessionId,
-    ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>> {
-        Box::pin(
-            async move { access_sessions::find_access_session(&self.of_every_tenant(), id).await },
-        )
-    }
-
-    fn find_access_session_by_nonce<'a>(
-        &'a self,
-        mandate: &'a Mandate,
-        nonce: [u8; 32],
-    ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>> {
-        let tenant = mandate.tenant().id;
-        Box::pin(async move {
-            access_sessions::find_access_session_by_nonce(&self.of(tenant), tenant, nonce).await
-        })
-    }
-
-    fn authorize_access_session(
-        &self,
-        mandate: Mandate,
-        session: Signed<AccessSessionRecord>,
-        written: Beside,
-    ) -> StoreFuture<'_, Changed> {
-        Box::pin(async move {
-            let mut it = self.begin(mandate.tenant().id).await?;
-            let authorized =
-                access_sessions::authorize_access_session(&mut it, &session, &written).await?;
-            changed(it, authorized).await
-        })
-    }
-
-    fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(async move {
-            access_sessions::forget_access_sessions(&self.of_every_tenant(), before).await
-        })
-    }
-
-    fn insert_session(&self, inquiry: Inquiry, write: SessionWrite) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
-            let mut it = self.begin(inquiry.tenant().id).await?;
-            sessions::insert_session(&mut it, &write).await?;
-            it.commit().await
-        })
-    }
-
-    fn find_session(
-        &self,
-        inquiry: Inquiry,
-        id: SessionId,
-        now: Timestamp,
-    ) -> StoreFuture<'_, Option<SessionRecord>> {
-        let tenant = inquiry.tenant().id;
-        Box::pin(async move { sessions::find_session(&self.of(tenant), tenant, id, now).await })
-    }
-
-    fn find_notified_session(
-        &self,
-        id: SessionId,
-        now: Timestamp,
-    ) -> StoreFuture<'_, Option<SessionRecord>> {
-        Box::pin(
-            async move { sessions::find_notified_session(&self.of_every_tenant(), id, now).await },
-        )
-    }
-
-    fn update_session(&self, write: SessionWrite) -> StoreFuture<'_, Changed> {
-        Box::pin(async move {
-            let mut it = self.begin(write.session.tenant).await?;
-            let updated = sessions::update_session(&mut it, &write).await?;
-            changed(it, updated).await
-        })
-    }
-
-    fn sweep_sessions(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        Box::pin(async move { sweep::sweep(&self.pool, Ending::Session, ended, &audit).await })
-    }
-
+impl EventStore for PostgresStore {
     fn list_events(
         &self,
         after: i64,
@@ -422,7 +326,9 @@ impl Store for PostgresStore {
     fn forget_events(&self, before: Timestamp) -> StoreFuture<'_, usize> {
         Box::pin(async move { sessions::forget_events(&self.of_every_tenant(), before).await })
     }
+}
 
+impl AuditStore for PostgresStore {
     fn record_access(&self, access: Access) -> StoreFuture<'_, ()> {
         Box::pin(self.access.record(&self.pool, access))
     }
@@ -465,7 +371,9 @@ impl Store for PostgresStore {
             kept(it, pruned).await
         })
     }
+}
 
+impl UsageStore for PostgresStore {
     fn find_usage<'a>(&'a self, mandate: &'a Mandate, month: Month) -> StoreFuture<'a, Usage> {
         let tenant = mandate.tenant().id;
         Box::pin(async move { usage::find_usage(&self.of(tenant), tenant, month).await })
@@ -473,6 +381,28 @@ impl Store for PostgresStore {
 
     fn sweep_usage(&self, month: Month) -> StoreFuture<'_, usize> {
         Box::pin(async move { usage::sweep_usage(&self.of_every_tenant(), month).await })
+    }
+}
+
+impl Maintenance for PostgresStore {
+    fn sweep_tokens(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        Box::pin(async move { sweep::sweep(&self.pool, Ending::Token, ended, &audit).await })
+    }
+
+    fn sweep_token_intents(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        Box::pin(async move { sweep::sweep(&self.pool, Ending::TokenIntent, ended, &audit).await })
+    }
+
+    fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(async move { sweep::sweep_cvcs(&self.of_every_tenant(), ended).await })
+    }
+
+    fn not_after(&self, at: Timestamp) -> StoreFuture<'_, Timestamp> {
+        Box::pin(async move { time::not_after(&self.of_no_tenant(), self.pool.clock(), at).await })
+    }
+
+    fn sweep_sessions(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        Box::pin(async move { sweep::sweep(&self.pool, Ending::Session, ended, &audit).await })
     }
 
     fn note_time(&self, noted: NotedTime) -> StoreFuture<'_, ()> {

@@ -34,18 +34,7 @@ mod usage;
 mod walk;
 mod writer;
 
-use std::{fs::File, path::PathBuf, sync::atomic::Ordering};
-
-use crate::{
-    claims::Claims,
-    sqlite::{
-        access::AccessLog, checkpoint::Checkpointer, readers::Readers, transaction::Transaction,
-        writer::Writer,
-    },
-    uses::Uses,
-};
 use scrip_core::{
-    access_session::{AccessSessionId, AccessSessionRecord},
     audit::{
         AuditRecord,
         chain::{Chain, Checkpoint, Head, Log, LogRecord, PruneChain},
@@ -55,19 +44,31 @@ use scrip_core::{
     caller::{Inquiry, Mandate, Permit, TenantDeletion},
     directory::{DirectoryRecords, SystemKeys},
     error::Error,
-    id::{SessionId, TenantId, TokenId, TokenIntentId},
+    id::{TenantId, TokenId, TokenIntentId},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     measure::StoreMeasures,
-    policy::{PolicyRecords, Signed},
+    policy::PolicyRecords,
     store::{
-        AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy, DeleteToken, Store,
-        StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch,
+        AnswerStore, AskedAnswer, AuditStore, Batched, Beside, Changed, Claimed, DecidePolicy,
+        DeleteToken, DirectoryStore, EventStore, ListingStore, Maintenance, PolicyStore,
+        StoreError, StoreFuture, StoreStatus, StoredToken, TokenBatch, TokenIntentStore,
+        TokenStore, UsageStore,
     },
-    threeds::{EventRecord, SessionRecord, SessionWrite},
+    threeds::EventRecord,
     time::{Month, Timestamp},
     token_intent::StoredTokenIntent,
     usage::Usage,
     vault_rows::{DeletedTenant, NotedTime},
+};
+use std::{fs::File, path::PathBuf, sync::atomic::Ordering};
+
+use crate::{
+    claims::Claims,
+    sqlite::{
+        access::AccessLog, checkpoint::Checkpointer, readers::Readers, transaction::Transaction,
+        writer::Writer,
+    },
+    uses::Uses,
 };
 
 /// How readers see the pages of the file.
@@ -128,7 +129,7 @@ fn put_anyway(put: rusqlite::Result<usize>, tell: impl FnOnce()) -> Result<(), S
     }
 }
 
-impl Store for SqliteStore {
+impl TokenStore for SqliteStore {
     fn write_tokens(&self, inquiry: Inquiry, batch: TokenBatch) -> StoreFuture<'_, Batched> {
         let tenant = inquiry.tenant().id;
         let uses = Uses::of(&batch);
@@ -164,6 +165,13 @@ impl Store for SqliteStore {
         Box::pin(async move { self.readers.read(|it| tokens::find_tokens(it, tenant, ids, now)) })
     }
 
+    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
+        let tenant = permit.tenant().id;
+        Box::pin(self.writer.write(move |it| tokens::delete_token(it, tenant, &delete)))
+    }
+}
+
+impl ListingStore for SqliteStore {
     fn list_tokens(&self, inquiry: Inquiry, list: ListTokens) -> StoreFuture<'_, Listing> {
         let tenant = inquiry.tenant().id;
         Box::pin(async move { self.readers.read(|it| listing::list_tokens(it, tenant, &list)) })
@@ -173,7 +181,9 @@ impl Store for SqliteStore {
         let tenant = inquiry.tenant().id;
         Box::pin(async move { self.readers.read(|it| survey::survey_tokens(it, tenant, &survey)) })
     }
+}
 
+impl TokenIntentStore for SqliteStore {
     fn insert_token_intent(
         &self,
         inquiry: Inquiry,
@@ -208,24 +218,9 @@ impl Store for SqliteStore {
         let delete = move |it: Within<'_, '_>| intents::delete_token_intent(it, tenant, id, &audit);
         Box::pin(self.writer.write(delete))
     }
+}
 
-    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
-        let tenant = permit.tenant().id;
-        Box::pin(self.writer.write(move |it| tokens::delete_token(it, tenant, &delete)))
-    }
-
-    fn sweep_tokens(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        Box::pin(self.writer.write(move |it| sweep::sweep_tokens(it, ended, &audit)))
-    }
-
-    fn sweep_token_intents(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        Box::pin(self.writer.write(move |it| sweep::sweep_token_intents(it, ended, &audit)))
-    }
-
-    fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(self.writer.write(move |it| sweep::sweep_cvcs(it, ended)))
-    }
-
+impl AnswerStore for SqliteStore {
     fn claim_answer(&self, asked: AskedAnswer) -> StoreFuture<'_, Claimed> {
         Box::pin(async move {
             let Some(claim) = self.claims.take(asked.digest) else { return Ok(Claimed::InFlight) };
@@ -237,7 +232,9 @@ impl Store for SqliteStore {
     fn forget_answers(&self, before: Timestamp) -> StoreFuture<'_, usize> {
         Box::pin(self.writer.write(move |it| answers::forget_answers(it, before)))
     }
+}
 
+impl DirectoryStore for SqliteStore {
     fn load_directory(&self) -> StoreFuture<'_, DirectoryRecords> {
         Box::pin(async move { self.readers.read(directory::load_directory) })
     }
@@ -249,7 +246,9 @@ impl Store for SqliteStore {
     fn insert_system_keys(&self, keys: SystemKeys) -> StoreFuture<'_, ()> {
         Box::pin(self.writer.write(move |it| policy::insert_system_keys(it, &keys)))
     }
+}
 
+impl PolicyStore for SqliteStore {
     fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()> {
         Box::pin(self.writer.write(move |it| policy::insert_tenant(it, &records, &audit)))
     }
@@ -294,90 +293,9 @@ impl Store for SqliteStore {
             }
         })
     }
+}
 
-    fn insert_access_session(
-        &self,
-        mandate: Mandate,
-        session: Signed<AccessSessionRecord>,
-        written: Beside,
-    ) -> StoreFuture<'_, ()> {
-        let tenant = mandate.tenant().id;
-        let insert = move |it: Within<'_, '_>| {
-            access_sessions::insert_access_session(it, tenant, &session, &written)
-        };
-        Box::pin(self.writer.write(insert))
-    }
-
-    fn find_access_session(
-        &self,
-        id: AccessSessionId,
-    ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>> {
-        Box::pin(
-            async move { self.readers.read(|it| access_sessions::find_access_session(it, id)) },
-        )
-    }
-
-    fn find_access_session_by_nonce<'a>(
-        &'a self,
-        mandate: &'a Mandate,
-        nonce: [u8; 32],
-    ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>> {
-        let tenant = mandate.tenant().id;
-        Box::pin(async move {
-            self.readers.read(|it| access_sessions::find_access_session_by_nonce(it, tenant, nonce))
-        })
-    }
-
-    fn authorize_access_session(
-        &self,
-        mandate: Mandate,
-        session: Signed<AccessSessionRecord>,
-        written: Beside,
-    ) -> StoreFuture<'_, Changed> {
-        let tenant = mandate.tenant().id;
-        let work = move |it: Within<'_, '_>| {
-            access_sessions::authorize_access_session(it, tenant, &session, &written)
-        };
-        Box::pin(self.writer.write(work))
-    }
-
-    fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(self.writer.write(move |it| access_sessions::forget_access_sessions(it, before)))
-    }
-
-    fn insert_session(&self, inquiry: Inquiry, write: SessionWrite) -> StoreFuture<'_, ()> {
-        let tenant = inquiry.tenant().id;
-        Box::pin(self.writer.write(move |it| sessions::insert_session(it, tenant, &write)))
-    }
-
-    fn find_session(
-        &self,
-        inquiry: Inquiry,
-        id: SessionId,
-        now: Timestamp,
-    ) -> StoreFuture<'_, Option<SessionRecord>> {
-        let tenant = inquiry.tenant().id;
-        Box::pin(async move { self.readers.read(|it| sessions::find_session(it, tenant, id, now)) })
-    }
-
-    fn find_notified_session(
-        &self,
-        id: SessionId,
-        now: Timestamp,
-    ) -> StoreFuture<'_, Option<SessionRecord>> {
-        Box::pin(
-            async move { self.readers.read(|it| sessions::find_notified_session(it, id, now)) },
-        )
-    }
-
-    fn update_session(&self, write: SessionWrite) -> StoreFuture<'_, Changed> {
-        Box::pin(sessions::in_turn(&self.writer, write))
-    }
-
-    fn sweep_sessions(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        Box::pin(self.writer.write(move |it| sweep::sweep_sessions(it, ended, &audit)))
-    }
-
+impl EventStore for SqliteStore {
     fn list_events(
         &self,
         after: i64,
@@ -389,7 +307,9 @@ impl Store for SqliteStore {
     fn forget_events(&self, before: Timestamp) -> StoreFuture<'_, usize> {
         Box::pin(self.writer.write(move |it| events::forget_events(it, before)))
     }
+}
 
+impl AuditStore for SqliteStore {
     fn record_access(&self, access: Access) -> StoreFuture<'_, ()> {
         Box::pin(self.access.record(access))
     }
@@ -429,7 +349,9 @@ impl Store for SqliteStore {
         let (_, writer) = self.log(prune.log);
         Box::pin(writer.write(move |it| audit::prune_chain(it, &prune)))
     }
+}
 
+impl UsageStore for SqliteStore {
     fn find_usage<'a>(&'a self, mandate: &'a Mandate, month: Month) -> StoreFuture<'a, Usage> {
         let tenant = mandate.tenant().id;
         Box::pin(async move {
@@ -445,6 +367,24 @@ impl Store for SqliteStore {
             let active = self.access.writer.write(move |it| usage::sweep_active(it, month)).await?;
             Ok(created.saturating_add(active))
         })
+    }
+}
+
+impl Maintenance for SqliteStore {
+    fn sweep_tokens(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        Box::pin(self.writer.write(move |it| sweep::sweep_tokens(it, ended, &audit)))
+    }
+
+    fn sweep_token_intents(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        Box::pin(self.writer.write(move |it| sweep::sweep_token_intents(it, ended, &audit)))
+    }
+
+    fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(self.writer.write(move |it| sweep::sweep_cvcs(it, ended)))
+    }
+
+    fn sweep_sessions(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
+        Box::pin(self.writer.write(move |it| sweep::sweep_sessions(it, ended, &audit)))
     }
 
     fn note_time(&self, noted: NotedTime) -> StoreFuture<'_, ()> {

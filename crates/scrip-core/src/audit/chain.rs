@@ -12,8 +12,8 @@ use scrip_seal::{AuditKey, Mac, Place};
 
 use crate::{
     audit::AuditRecord,
-    caller::Actor,
     id::{ApiKeyId, ApplicationId, TenantId},
+    policy::caller::Actor,
     time::Timestamp,
 };
 
@@ -217,7 +217,7 @@ impl HeadSigner {
     /// A head that somebody altered is followed, for nobody must be able to stop a vault by it; but
     /// what follows is no more ours than it was, and verifying finds it for ever.
     #[must_use]
-    pub fn head(&self, (log, tenant): (Log, TenantId), before: Option<&Head>, tip: Tip) -> Head {
+    pub fn head(&self, log: Log, tenant: TenantId, before: Option<&Head>, tip: Tip) -> Head {
         let retention_seconds = before.and_then(|it| it.retention_seconds);
         let Tip { n, at, link } = tip;
         let mut head = Head { tenant, n, at, link, retention_seconds, mac: NO_LINK };
@@ -361,7 +361,8 @@ pub struct Broken;
 
 impl PruneChain {
     pub(crate) fn new(
-        (log, tenant): (Log, TenantId),
+        log: Log,
+        tenant: TenantId,
         before: Timestamp,
         at: Timestamp,
         key: Arc<AuditKey>,

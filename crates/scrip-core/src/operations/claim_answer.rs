@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use crate::{
-    Vault,
-    answer::{OTHER_REQUEST, Replay, open_answer},
-    audit::{EntityType, Operation, trail::Seen},
-    caller::Caller,
+    audit::{EntityType, Operation, seen::Seen},
     error::{Error, FieldError},
-    guessing_budget::Fingerprinting,
-    request_digest::SentRequest,
+    idempotency::{
+        answer::{OTHER_REQUEST, Replay, open_answer},
+        request_digest::SentRequest,
+    },
+    policy::{caller::Caller, guessing_budget::Fingerprinting},
     store::{AskedAnswer, Claim, Claimed, IN_FLIGHT, StoredAnswer},
     threeds::check_outcome,
+    vault::Vault,
 };
 
 /// How long an answer is remembered.

@@ -3,11 +3,11 @@
 use uuid::Uuid;
 
 use crate::{
-    Vault,
-    audit::{EntityType, Operation, trail::Seen},
-    caller::{Caller, Needs},
+    audit::{EntityType, Operation, seen::Seen},
     error::Error,
     id::{TokenId, is_random_uuid},
+    policy::caller::{Caller, Needs},
+    vault::Vault,
 };
 
 /// What was refused: by which name the path knew it, and how.

@@ -5,11 +5,13 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
-    access::AccessPolicy,
-    application::Name,
-    permission::{ApplicationKind, Permission, Permissions},
-    quota::Quotas,
-    tenant::{Settings, TenantKind},
+    policy::{
+        access::AccessPolicy,
+        application::Name,
+        permission::{ApplicationKind, Permission, Permissions},
+        tenant::{Settings, TenantKind, quota::Quotas},
+    },
+    time::Timestamp,
 };
 
 fn stamp(unix_ms: i64) -> Stamp {

@@ -1,15 +1,48 @@
-//! What an operator needs of access sessions.
+//! Access sessions.
 
 use crate::{
-    access_session::{AccessSessionId, AccessSessionRecord},
-    caller::Mandate,
-    policy::Signed,
+    policy::{
+        Signed,
+        access_session::{AccessSessionId, AccessSessionRecord},
+        caller::Mandate,
+    },
     store::{Beside, Changed, StoreFuture},
     time::Timestamp,
 };
 
-/// Access sessions of one tenant, for the operator.
+/// Access sessions.
+/// Each method is one transaction.
 pub trait AccessSessionStore: Send + Sync {
+    fn insert_access_session(
+        &self,
+        mandate: Mandate,
+        session: Signed<AccessSessionRecord>,
+        written: Beside,
+    ) -> StoreFuture<'_, ()>;
+
+    /// By its key's digest. The tenant is not known yet: the record says it.
+    fn find_access_session(
+        &self,
+        id: AccessSessionId,
+    ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>>;
+
+    fn find_access_session_by_nonce<'a>(
+        &'a self,
+        mandate: &'a Mandate,
+        nonce: [u8; 32],
+    ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>>;
+
+    /// Replaces a session that nobody has authorized yet.
+    fn authorize_access_session(
+        &self,
+        mandate: Mandate,
+        session: Signed<AccessSessionRecord>,
+        written: Beside,
+    ) -> StoreFuture<'_, Changed>;
+
+    /// Forgets some of the sessions that ended before this; how many.
+    fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize>;
+
     /// The sessions of the tenant that end after `now`, the longest-lived first, at most
     /// `sessions_max`.
     fn list_access_sessions<'a>(

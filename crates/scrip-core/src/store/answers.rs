@@ -1,76 +1,16 @@
-//! Answers that are remembered, as an engine gives them back.
-
-use std::{any::Any, fmt};
-
-use scrip_seal::Sealed;
+//! Responses that are stored for repeated requests with the same idempotency key.
 
 use crate::{
-    container::Containers,
-    id::{TenantId, TokenId},
-    request_digest::AnswerKey,
+    store::{AskedAnswer, Claimed, StoreFuture},
     time::Timestamp,
 };
 
-/// Which answer is asked for.
-#[derive(Debug, Clone, Copy)]
-pub struct AskedAnswer {
-    pub tenant: TenantId,
-    pub digest: [u8; 32],
-    pub now: Timestamp,
-    /// Answers from before this are forgotten.
-    pub since: Timestamp,
-}
+/// Responses that are stored for repeated requests with the same idempotency key.
+/// Each method is one transaction.
+pub trait AnswerStore: Send + Sync {
+    /// Claims the right to answer a request with this idempotency key, or finds its answer.
+    fn claim_answer(&self, asked: AskedAnswer) -> StoreFuture<'_, Claimed>;
 
-#[derive(Debug)]
-pub enum Claimed {
-    /// Nobody has answered; the claim keeps others from it until it is dropped.
-    Claim(Claim),
-    Answered(StoredAnswer),
-    InFlight,
-}
-
-/// An answer that was found, with those parts whose tokens are still there.
-#[derive(Debug)]
-pub struct StoredAnswer {
-    pub digest: [u8; 32],
-    pub created_at: Timestamp,
-    pub head: Sealed,
-    pub parts: Vec<StoredPart>,
-}
-
-/// What an answer shows of one token.
-#[derive(Debug)]
-pub struct StoredPart {
-    /// Which of the writes it came from.
-    pub at: usize,
-    pub token: TokenId,
-    /// Where its token is now.
-    pub containers: Containers,
-    pub sealed: Sealed,
-}
-
-/// Held while a request with an idempotency key is in flight.
-pub struct Claim {
-    pub digest: AnswerKey,
-    _held: Box<dyn Any + Send + Sync>,
-}
-
-impl Claim {
-    /// `held` is whatever ends the engine's claim when it is dropped.
-    #[must_use]
-    pub fn new(digest: [u8; 32], held: Box<dyn Any + Send + Sync>) -> Self {
-        Self { digest: AnswerKey { digest, request: None }, _held: held }
-    }
-
-    /// The same claim, for a response that is replayed only to an equal request.
-    #[must_use]
-    pub fn for_request(self, request: Option<[u8; 32]>) -> Self {
-        Self { digest: AnswerKey { request, ..self.digest }, ..self }
-    }
-}
-
-impl fmt::Debug for Claim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Claim")
-    }
+    /// Forgets some of the answers older than `before`; how many.
+    fn forget_answers(&self, before: Timestamp) -> StoreFuture<'_, usize>;
 }

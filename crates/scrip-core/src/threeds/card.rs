@@ -4,62 +4,24 @@ use scrip_threeds::format::CardNumber;
 use serde_json::Value;
 
 use crate::{
-    Vault,
-    audit::Operation,
-    body::Body,
-    caller::{Caller, Permit},
     error::Error,
-    id::{NumberVersion, TokenId, TokenIntentId},
-    permission::Permission,
-    plain::Plain,
-    store::StoredToken,
-    threeds::SessionCard,
+    id::NumberVersion,
+    policy::{
+        caller::{Caller, Permit},
+        permission::Permission,
+    },
     time::Timestamp,
-    token_intent::{IntentBody, StoredTokenIntent},
-    token_type::TokenType,
+    token::{
+        body::Body,
+        intent::{IntentBody, StoredTokenIntent},
+        plain::Plain,
+        record::StoredToken,
+        token_type::TokenType,
+    },
+    vault::Vault,
 };
 
-/// What a session was created with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CardReference {
-    Token(TokenId),
-    TokenIntent(TokenIntentId),
-}
-
-impl CardReference {
-    /// The attribute by which a client names it.
-    #[must_use]
-    pub fn attribute(&self) -> &'static str {
-        match self {
-            Self::Token(_) => "token_id",
-            Self::TokenIntent(_) => "token_intent_id",
-        }
-    }
-
-    /// As the row of a new session names it.
-    pub(crate) fn of_session(&self) -> SessionCard {
-        match self {
-            Self::Token(id) => SessionCard::Token(id.clone()),
-            Self::TokenIntent(id) => SessionCard::Intent { id: *id, converted: None },
-        }
-    }
-
-    pub(crate) fn token(&self) -> Option<&TokenId> {
-        match self {
-            Self::Token(id) => Some(id),
-            Self::TokenIntent(_) => None,
-        }
-    }
-
-    /// How its use is recorded, and of what.
-    #[must_use]
-    pub fn recorded(&self) -> (Operation, String) {
-        match self {
-            Self::Token(id) => (Operation::UseToken, id.as_str().to_owned()),
-            Self::TokenIntent(id) => (Operation::UseTokenIntent, id.to_string()),
-        }
-    }
-}
+pub use crate::threeds::card_reference::CardReference; // ALIAS
 
 /// A live card of the tenant that the caller may use.
 #[derive(Debug)]

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use scrip_seal::{Mac, Place, TenantKeys};
 
 use crate::{
-    body::number_version,
-    container::Containers,
     id::{NumberVersion, TenantId, TokenId, TokenIntentId},
     policy::{Policy, Signed},
-    store::{InsertToken, Outcome, TokenWrite, UpdateToken},
+    token::{
+        body::number_version,
+        container::Containers,
+        write::{InsertToken, Outcome, TokenWrite, UpdateToken},
+    },
 };
 
 /// The card of a session, as its row names it.

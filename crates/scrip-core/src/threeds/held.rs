@@ -1,28 +1,31 @@
 //! A session in hand: read, moved on by the machine, and written back if nobody else did meanwhile.
 
+use std::sync::Arc;
+
 use scrip_seal::Sealed;
 use scrip_threeds::session::{Effect, Event, Moment, Phase, Refusal, Session};
 
 use crate::{
-    Vault,
-    access::Subject,
-    answer::AnswerRecord,
     audit::AuditRecord,
-    caller::{Caller, Permit},
-    container::Containers,
-    directory::Directory,
     error::{self, Error, FieldError},
     id::{NumberVersion, SessionId},
-    permission::Permission,
+    idempotency::answer::AnswerRecord,
+    policy::{
+        access::Subject,
+        caller::{Caller, Permit},
+        directory::Directory,
+        permission::Permission,
+        tenant::Tenant,
+    },
     store::Changed,
-    tenant::Tenant,
     threeds::{
-        CardReference, Cause, ConvertedIntent, FoundCard, SessionBody, SessionRecord, SessionWrite,
-        events, find_card,
+        CardReference, Cause, ConvertedIntent, FoundCard, SessionBody, SessionRecord, SessionStep,
+        SessionWrite, find_card,
     },
     time::Timestamp,
+    token::container::Containers,
+    vault::Vault,
 };
-use std::sync::Arc;
 
 /// Whoever was overtaken so often stands in a crowd.
 pub(crate) const TRIES_MAX: u32 = 16;
@@ -218,8 +221,9 @@ impl Held {
         self.record.ends_at = self.body.ends_at();
         self.record.body = Sealed::from_stored(Vec::new());
         self.record.body = self.body.seal(tenant, &self.record)?;
-        let told = (&self.record, &self.body);
-        let events = events(vault, tenant, told, effects, (cause, audit.at))?;
+        let (record, body) = (&self.record, &self.body);
+        let step = SessionStep { vault, tenant, record, body, cause, now: audit.at };
+        let events = step.events(effects)?;
         let session = self.record.clone();
         Ok(SessionWrite { session, events, audit, outcome, used, answer })
     }

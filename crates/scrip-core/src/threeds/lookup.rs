@@ -1,32 +1,19 @@
 //! Which schemes a card can be authenticated with, by the ranges that they have told.
 
 use scrip_threeds::{
-    code::{AcsInformation, Scheme},
-    format::{CardNumber, Url, Version, VersionNumber},
+    code::Scheme,
+    format::{CardNumber, Version},
     range::{Range, negotiate},
 };
-use serde::{Deserialize, Serialize};
 
 use crate::{
-    Vault,
     error::Error,
-    tenant::TenantKind,
+    policy::tenant::TenantKind,
     threeds::{FailureReason, ServiceFailure},
+    vault::Vault,
 };
 
-/// One way to authenticate a card: a scheme, and what it speaks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Rail {
-    pub scheme: Scheme,
-    pub recommended: Version,
-    pub available: Vec<Version>,
-    /// Earliest and latest of each.
-    pub acs: (VersionNumber, VersionNumber),
-    pub ds: (VersionNumber, VersionNumber),
-    pub acs_information: Vec<AcsInformation>,
-    pub method_url: Option<Url<256>>,
-}
+pub use crate::threeds::rail::Rail; // ALIAS
 
 /// The first is the card's own brand, the others are those that it has besides.
 pub(crate) fn find_rails(

@@ -3,22 +3,23 @@
 use scrip_threeds::session::{Effect, Event, Refusal};
 
 use crate::{
-    Vault,
     audit::{AuditRecord, Operation},
-    caller::Origin,
-    directory::Directory,
     error::Error,
     id::SessionId,
+    policy::{caller::Origin, directory::Directory},
     store::Changed,
     threeds::{Cause, Held, TRIES_MAX, Writing, find_notified, overtaken},
+    vault::Vault,
 };
 
 /// The session afterwards and what came of it, or the machine's refusal.
 pub(crate) async fn notify(
     vault: &Vault,
     directory: &Directory,
-    (operation, origin): (Operation, &Origin),
-    (id, event): (SessionId, &Event),
+    operation: Operation,
+    origin: &Origin,
+    id: SessionId,
+    event: &Event,
 ) -> Result<Result<(Held, Vec<Effect>), Refusal>, Error> {
     for _ in 0..TRIES_MAX {
         let (tenant, held) = find_notified(vault, directory, id).await?;

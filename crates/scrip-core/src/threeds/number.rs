@@ -1,8 +1,10 @@
 //! The number of a card that a session names.
 
 use crate::{
-    Vault, caller::Caller, error::Error, permission::Permission, plain::Plain, store::TokenRecord,
-    token::TokenPatch, token_type::TokenType,
+    error::Error,
+    policy::{caller::Caller, permission::Permission},
+    token::{TokenPatch, plain::Plain, record::TokenRecord, token_type::TokenType},
+    vault::Vault,
 };
 
 /// A public application or an access session may be in the hands of the payer, who could have one

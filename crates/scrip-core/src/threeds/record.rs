@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    answer::AnswerRecord,
     audit::AuditRecord,
-    container::Containers,
     error::Error,
     id::{ApplicationId, NumberVersion, SessionId, TenantId, TokenId, TokenIntentId},
-    tenant::Tenant,
+    idempotency::answer::AnswerRecord,
+    policy::tenant::Tenant,
     threeds::{CardReference, EventRecord, Rail, SessionCard},
     time::Timestamp,
+    token::container::Containers,
 };
 
 /// A session's row. What is not sealed is bound to what is.

@@ -16,16 +16,12 @@ use crate::config::{
 
 /// How `check` says what it found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Saying {
+pub enum Saying {
     Text,
     Json,
 }
 
-pub(crate) fn run(
-    path: Option<&Path>,
-    saying: Saying,
-    environment: &Environment,
-) -> anyhow::Result<()> {
+pub fn run(path: Option<&Path>, saying: Saying, environment: &Environment) -> anyhow::Result<()> {
     let loaded = Settings::load(path, environment);
     let said = match (&loaded, saying) {
         (Ok(settings), Saying::Text) => describe(settings),
@@ -123,7 +119,7 @@ fn example_of_scheme() -> String {
     said
 }
 
-pub(crate) fn print_example() -> anyhow::Result<()> {
+pub fn print_example() -> anyhow::Result<()> {
     Ok(io::stdout().lock().write_all(example().as_bytes())?)
 }
 

@@ -5,6 +5,10 @@ use std::{fs, num::NonZeroU32, path::Path, time::Duration};
 use anyhow::Context;
 use ipnet::{IpNet, Ipv4Net};
 use redis::{Client, ConnectionInfo, IntoConnectionInfo};
+use scrip_api::{
+    limiter::{Limiter, WhenAway},
+    middleware::client_address::TrustedProxies,
+};
 use scrip_core::rate_limit::{Action, Figures, Rate, Row};
 use zeroize::Zeroizing;
 
@@ -13,13 +17,12 @@ use crate::{
         RateLimits, Switch,
         value::{Form, Value},
     },
-    http::client_address::TrustedProxies,
-    limiter::{Limiter, WhenAway, shared::Shared},
+    rate_limit::Shared,
 };
 
 /// `200/10s`, `50/60s block 10s`, or `off`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RateText(Option<Rate>);
+pub struct RateText(Option<Rate>);
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -75,7 +78,7 @@ fn number(text: &str) -> Option<u64> {
 
 /// Networks or single addresses, between commas.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Networks(Vec<IpNet>);
+pub struct Networks(Vec<IpNet>);
 
 impl Value for Networks {
     const FORM: Form = Form::Text;
@@ -107,7 +110,7 @@ fn unmapped(network: IpNet) -> IpNet {
 
 /// Where Redis is, without its password: this is printed.
 #[derive(Debug, Clone)]
-pub(crate) struct RedisUrl(ConnectionInfo);
+pub struct RedisUrl(ConnectionInfo);
 
 impl Value for RedisUrl {
     const FORM: Form = Form::Text;
@@ -132,7 +135,7 @@ impl Value for RedisUrl {
 impl RedisUrl {
     /// # Errors
     /// The password cannot be read.
-    pub(crate) fn client(&self, password_file: Option<&Path>) -> anyhow::Result<Client> {
+    pub fn client(&self, password_file: Option<&Path>) -> anyhow::Result<Client> {
         let mut info = self.0.clone();
         if let Some(file) = password_file {
             let cannot = || format!("{} cannot be read", file.display());
@@ -160,7 +163,7 @@ impl Value for WhenAway {
 impl RateLimits {
     /// # Errors
     /// The password cannot be read.
-    pub(crate) async fn limiter(&self) -> anyhow::Result<Limiter> {
+    pub async fn limiter(&self) -> anyhow::Result<Limiter> {
         if self.mode == Switch::Off {
             return Ok(Limiter::off());
         }
@@ -171,7 +174,7 @@ impl RateLimits {
         Ok(limiter.sharing(shared, self.redis_away))
     }
 
-    pub(crate) fn proxies(&self) -> TrustedProxies {
+    pub fn proxies(&self) -> TrustedProxies {
         TrustedProxies(self.trusted_proxies.0.clone())
     }
 

@@ -18,7 +18,7 @@ use crate::config::{
 
 /// Where PostgreSQL is. It may hold a password, so its text goes nowhere.
 #[derive(Debug, Clone)]
-pub(crate) struct StorageUrl(PostgresSettings);
+pub struct StorageUrl(PostgresSettings);
 
 impl Value for StorageUrl {
     const FORM: Form = Form::Text;
@@ -53,7 +53,7 @@ impl Storage {
     ///
     /// # Errors
     /// Nobody is known who could vouch for its certificate.
-    pub(crate) fn postgres(&self) -> anyhow::Result<Option<PostgresSettings>> {
+    pub fn postgres(&self) -> anyhow::Result<Option<PostgresSettings>> {
         let Some(StorageUrl(settings)) = self.url.clone() else { return Ok(None) };
         let mut settings = settings.connections(self.connections.get());
         if let Some(role) = &self.serve_role {
@@ -66,12 +66,12 @@ impl Storage {
     }
 
     /// Whether its address says the password of PostgreSQL.
-    pub(crate) fn has_password(&self) -> bool {
+    pub fn has_password(&self) -> bool {
         self.url.as_ref().is_some_and(|it| it.0.has_password())
     }
 
     /// Where the vault is, for whoever reads.
-    pub(crate) fn place(&self) -> String {
+    pub fn place(&self) -> String {
         match &self.url {
             Some(StorageUrl(it)) => it.shown().to_owned(),
             None => self.data_dir.display().to_string(),

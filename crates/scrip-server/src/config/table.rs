@@ -2,12 +2,12 @@
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
+use scrip_api::limiter::WhenAway;
 use scrip_core::audit::trail::Reads;
 use scrip_seal::Secret;
 use scrip_threeds::format::Text;
 
 use crate::{
-    clock::steady::Trust,
     config::{
         Effective,
         limits::{Networks, RateText, RedisUrl},
@@ -19,30 +19,30 @@ use crate::{
             Switch, Value, Within,
         },
     },
-    limiter::WhenAway,
-    threeds::address::LoopbackUrl,
+    directory_servers::address::LoopbackUrl,
+    process::clock::steady::Trust,
 };
 
 /// One row of the table.
 #[derive(Debug)]
-pub(crate) struct Setting {
-    pub(crate) section: &'static str,
-    pub(crate) name: &'static str,
-    pub(crate) form: Form,
+pub struct Setting {
+    pub section: &'static str,
+    pub name: &'static str,
+    pub form: Form,
     /// Its text without what is secret in it.
-    pub(crate) shown: fn(&str) -> String,
-    pub(crate) default: &'static str,
-    pub(crate) about: &'static [&'static str],
+    pub shown: fn(&str) -> String,
+    pub default: &'static str,
+    pub about: &'static [&'static str],
 }
 
 impl Setting {
     /// As it is written in the file: `server.listen`.
-    pub(crate) fn path(&self) -> String {
+    pub fn path(&self) -> String {
         format!("{}.{}", self.section, self.name)
     }
 
     /// `SCRIP_SERVER_LISTEN`.
-    pub(crate) fn variable(&self) -> String {
+    pub fn variable(&self) -> String {
         format!("SCRIP_{}_{}", self.section, self.name).to_ascii_uppercase()
     }
 }
@@ -51,7 +51,7 @@ macro_rules! settings {
     ($($section:ident: $Section:ident {
         $($(#[doc = $about:literal])+ $name:ident: $kind:ty = $default:literal,)+
     })+) => {
-        pub(crate) const SETTINGS: &[Setting] = &[$($(Setting {
+        pub const SETTINGS: &[Setting] = &[$($(Setting {
             section: stringify!($section),
             name: stringify!($name),
             form: <$kind as Value>::FORM,
@@ -62,27 +62,27 @@ macro_rules! settings {
 
         /// What is in force.
         #[derive(Debug)]
-        pub(crate) struct Settings {
-            $(pub(crate) $section: $Section,)+
+        pub struct Settings {
+            $(pub $section: $Section,)+
             /// Each setting with its text and where that comes from.
-            pub(crate) effective: Vec<Effective>,
+            pub effective: Vec<Effective>,
             /// The schemes that the file connects.
-            pub(crate) schemes: Vec<SchemeSettings>,
+            pub schemes: Vec<SchemeSettings>,
             /// Their settings by path, with their texts.
-            pub(crate) of_schemes: Vec<(String, String)>,
+            pub of_schemes: Vec<(String, String)>,
             /// What is no error but hardly meant.
-            pub(crate) warnings: Vec<String>,
+            pub warnings: Vec<String>,
             /// From `SCRIP_ROOT_KEY`; takes the place of the file.
-            pub(crate) root_key: Option<Arc<Secret>>,
+            pub root_key: Option<Arc<Secret>>,
             /// The operating-system user who runs this process.
-            pub(crate) os_user: Option<Arc<str>>,
+            pub os_user: Option<Arc<str>>,
             /// The file that was read.
-            pub(crate) file: Option<PathBuf>,
+            pub file: Option<PathBuf>,
         }
 
         $(#[derive(Debug)]
-        pub(crate) struct $Section {
-            $($(#[doc = $about])+ pub(crate) $name: $kind,)+
+        pub struct $Section {
+            $($(#[doc = $about])+ pub $name: $kind,)+
         })+
 
         impl Settings {

@@ -22,7 +22,7 @@ use crate::{
         parse,
         value::{Form, Value},
     },
-    threeds::{
+    directory_servers::{
         Plan, SchemePlan, SecuredPlan, Timing,
         address::{LoopbackUrl, SecureUrl},
         results::{ResultsPlan, TrustedScheme},
@@ -32,7 +32,7 @@ use crate::{
 
 /// Where browsers reach the vault.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum PublicUrl {
+pub enum PublicUrl {
     /// Where the server listens.
     Listen,
     At(BaseUrl),
@@ -63,7 +63,7 @@ const AUTHENTICATION_MOST: Duration = Duration::from_secs(50);
 
 /// What paths are put behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BaseUrl(pub(crate) String);
+pub struct BaseUrl(pub(crate) String);
 
 impl BaseUrl {
     fn is_secure(&self) -> bool {
@@ -102,7 +102,7 @@ impl Value for LoopbackUrl {
 
 /// One after the other, in the order in which they are tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SecureUrls(pub(crate) Vec<SecureUrl>);
+pub struct SecureUrls(pub(crate) Vec<SecureUrl>);
 
 impl Value for SecureUrls {
     const FORM: Form = Form::Text;
@@ -124,7 +124,7 @@ impl<const MAX: usize> Value for Text<1, MAX> {
 
 /// What `[threeds.production.visa]` says.
 #[derive(Debug, Clone)]
-pub(crate) struct SchemeSettings {
+pub struct SchemeSettings {
     pub(crate) kind: TenantKind,
     pub(crate) scheme: Scheme,
     pub(crate) section: String,
@@ -140,7 +140,7 @@ pub(crate) struct SchemeSettings {
 
 /// A DNS name in a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SubjectName(ServerName<'static>);
+pub struct SubjectName(ServerName<'static>);
 
 impl Value for SubjectName {
     const FORM: Form = Form::Text;
@@ -154,14 +154,14 @@ impl Value for SubjectName {
 }
 
 impl SchemeSettings {
-    pub(crate) fn client_key(&self) -> &Path {
+    pub fn client_key(&self) -> &Path {
         &self.client_key
     }
 }
 
 /// A setting of such a section, for the example and for complaints.
 #[derive(Debug)]
-pub(crate) struct OfScheme {
+pub struct OfScheme {
     pub(crate) name: &'static str,
     pub(crate) about: &'static [&'static str],
 }
@@ -351,7 +351,7 @@ fn too_slow(settings: &Settings) -> Vec<String> {
 
 impl Settings {
     /// How long it takes at most to ask any scheme.
-    pub(crate) fn authentication_most(&self) -> Duration {
+    pub fn authentication_most(&self) -> Duration {
         let addresses = self.schemes.iter().map(|it| it.urls.0.len()).max();
         self.most_of(addresses.unwrap_or(1))
     }
@@ -364,7 +364,7 @@ impl Settings {
     }
 
     /// Whom to connect; `listening` is where the server itself is.
-    pub(crate) fn threeds_plan(&self, listening: &str) -> Plan {
+    pub fn threeds_plan(&self, listening: &str) -> Plan {
         let threeds = &self.threeds;
         let public_url = match &threeds.public_url {
             Some(PublicUrl::At(BaseUrl(url))) => url.clone(),
@@ -393,7 +393,7 @@ impl Settings {
     }
 
     /// The listener of results, where there is one.
-    pub(crate) fn results_plan(&self) -> Option<ResultsPlan> {
+    pub fn results_plan(&self) -> Option<ResultsPlan> {
         let threeds = &self.threeds;
         let production = self.schemes.iter().filter(|it| it.kind == TenantKind::Production);
         Some(ResultsPlan {

@@ -6,11 +6,11 @@ use hyper::Uri;
 use scrip_core::audit::trail::Reads;
 use tracing_subscriber::EnvFilter;
 
-use crate::{clock::steady::Trust, config::limits::RedisUrl};
+use crate::{config::limits::RedisUrl, process::clock::steady::Trust};
 
 /// How a value is written in the file. A variable is always text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
     Text,
     Number,
     Flag,
@@ -30,22 +30,22 @@ pub(crate) trait Value: Sized {
 
 /// A whole number between two bounds, which are part of its declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Within<const MIN: u32, const MAX: u32>(u32);
+pub struct Within<const MIN: u32, const MAX: u32>(u32);
 
 impl<const MIN: u32, const MAX: u32> Within<MIN, MAX> {
-    pub(crate) fn get(self) -> usize {
+    pub fn get(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 
-    pub(crate) fn number(self) -> u32 {
+    pub fn number(self) -> u32 {
         self.0
     }
 
-    pub(crate) fn milliseconds(self) -> Duration {
+    pub fn milliseconds(self) -> Duration {
         Duration::from_millis(self.0.into())
     }
 
-    pub(crate) fn seconds(self) -> Duration {
+    pub fn seconds(self) -> Duration {
         Duration::from_secs(self.0.into())
     }
 }
@@ -107,7 +107,7 @@ impl<T: Value> Value for Option<T> {
 
 /// Whether memory is kept out of swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LockMemory {
+pub enum LockMemory {
     /// Where the system allows it.
     Auto,
     /// Or do not start.
@@ -142,7 +142,7 @@ impl Value for Reads {
 
 /// Whether something works that could be done without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Switch {
+pub enum Switch {
     On,
     Off,
 }
@@ -161,7 +161,7 @@ impl Value for Switch {
 
 /// Where the keys of card verification codes are. A token of PKCS#11 would be another place.
 #[derive(Debug, Clone)]
-pub(crate) enum EpochKeysAt {
+pub enum EpochKeysAt {
     Memory,
     File(PathBuf),
     /// Where other servers of the vault find them.
@@ -190,7 +190,7 @@ impl Value for EpochKeysAt {
 
 /// Who else is told of the audit trail.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Export {
+pub enum Export {
     File(PathBuf),
     /// The socket of a daemon on this machine.
     Syslog(PathBuf),
@@ -212,7 +212,7 @@ impl Value for Export {
 
 /// Host names between commas, without ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct HostNames(pub(crate) Vec<String>);
+pub struct HostNames(pub Vec<String>);
 
 impl Value for HostNames {
     const FORM: Form = Form::Text;
@@ -241,7 +241,7 @@ impl Value for Trust {
 
 /// Where a collector of traces is: the whole address to post to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Endpoint(pub(crate) String);
+pub struct Endpoint(pub(crate) String);
 
 impl Value for Endpoint {
     const FORM: Form = Form::Text;
@@ -265,7 +265,7 @@ impl Value for Endpoint {
 const TRACES: &str = "/v1/traces";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LogFormat {
+pub enum LogFormat {
     /// Text on a terminal, else JSON.
     Auto,
     /// One JSON object a line, for machines.
@@ -288,7 +288,7 @@ impl Value for LogFormat {
 
 /// A filter that was seen to parse.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LogFilter(pub(crate) String);
+pub struct LogFilter(pub(crate) String);
 
 impl Value for LogFilter {
     const FORM: Form = Form::Text;

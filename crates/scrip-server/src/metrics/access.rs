@@ -1,66 +1,57 @@
 //! Who may read the metrics: whoever reaches their own listener, or has the key of the operator.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::sync::Arc;
 
-use anyhow::{Context, bail};
-use axum::response::Response;
+use axum::{Router, extract::Request, response::Response, routing::get};
 use hyper::{
-    HeaderMap,
-    header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE},
+    HeaderMap, StatusCode,
+    header::{CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE},
 };
-use scrip_seal::Secret;
+use scrip_api::{
+    middleware::{
+        throttle,
+        trace::{self, TraceId},
+    },
+    pipeline::{client, refuse},
+    problem::Problem,
+};
 
 use crate::{
-    app::App,
-    http::{authenticate::single, problem::Problem, trace::TraceId},
-    metrics::render,
+    metrics::{collect::render, key::MetricsKey},
+    node::Node,
 };
 
+pub const PATH: &str = "/metrics";
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-/// A key that is shorter can be guessed.
-const KEY_BYTES_MIN: usize = 16;
 
-/// What stands behind `Bearer` in a request for metrics.
-#[derive(Debug)]
-pub struct MetricsKey(Secret);
-
-impl MetricsKey {
-    /// # Errors
-    /// It is too short, or cannot be sent in a header.
-    pub fn parse(text: &str) -> anyhow::Result<Self> {
-        let text = text.trim();
-        if text.len() < KEY_BYTES_MIN || !text.bytes().all(|it| it.is_ascii_graphic()) {
-            bail!("must have at least {KEY_BYTES_MIN} characters, plain and without spaces");
-        }
-        Ok(Self(Secret::new(text.as_bytes().to_vec())))
+/// For the operator, and so not in the document: on this listener only where a key protects it.
+pub(crate) fn with_metrics(router: Router, node: &Arc<Node>) -> Router {
+    if node.settings.metrics_key.is_none() {
+        return router;
     }
+    let node = Arc::clone(node);
+    router.route(PATH, get(async move |request: Request| run(&node, request).await))
+}
 
-    /// # Errors
-    /// The file cannot be read, can be read by others, or has no key in it.
-    pub(crate) fn from_file(path: &Path) -> anyhow::Result<Self> {
-        let name = || format!("metrics.key_file: {}", path.display());
-        let found = fs::metadata(path).with_context(name)?;
-        if found.permissions().mode() & 0o077 != 0 {
-            bail!("{}: can be read by others; run: chmod 600", name());
-        }
-        let text = Secret::new(fs::read(path).with_context(name)?);
-        Self::parse(str::from_utf8(text.expose()).unwrap_or_default()).with_context(name)
+/// A request for the metrics. Whoever guesses at their key is counted.
+async fn run(node: &Node, request: Request) -> Response {
+    let trace = trace::of(&request);
+    let address = client(request.extensions());
+    let counted = throttle::stranger(&node.app, address).await;
+    // While nobody can count, they are asked for most: only one too many is refused.
+    if let Err(throttled @ Problem::Failed(_)) = counted {
+        return refuse(&throttled, &request);
     }
-
-    fn opens(&self, headers: &HeaderMap) -> Result<(), Problem> {
-        let given = single(headers, AUTHORIZATION.as_str(), "Authorization")?;
-        let given = given.and_then(|it| it.as_bytes().split_first_chunk::<7>());
-        let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"bearer "));
-        match given {
-            Some((_, key)) if self.0.is(key) => Ok(()),
-            Some(_) | None => Err(Problem::NoBearer),
-        }
+    let response = answer(node, node.settings.metrics_key.as_ref(), request.headers(), &trace);
+    if response.status() == StatusCode::UNAUTHORIZED {
+        node.app.auth_failures.note(address);
     }
+    response
 }
 
 /// The page, or 401 where a key is needed and not there.
 pub(crate) fn answer(
-    app: &App,
+    node: &Node,
     key: Option<&MetricsKey>,
     headers: &HeaderMap,
     trace: &TraceId,
@@ -70,44 +61,7 @@ pub(crate) fn answer(
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         return response;
     }
-    let mut response = Response::new(render(app).into());
+    let mut response = Response::new(render(node).into());
     response.headers_mut().insert(CONTENT_TYPE, TEXT);
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const KEY: &str = "a-key-of-the-operator";
-
-    #[test]
-    fn one_key_opens() {
-        let key = MetricsKey::parse(&format!(" {KEY}\n")).unwrap();
-        let ask = |sent: &[&str]| {
-            let mut headers = HeaderMap::new();
-            for value in sent {
-                headers.append(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
-            }
-            key.opens(&headers)
-        };
-        assert!(ask(&["Bearer a-key-of-the-operator"]).is_ok());
-        assert!(ask(&["bearer a-key-of-the-operator"]).is_ok());
-        let refused = ["", "Bearer", "Bearer ", "Bearer a-key-of-the-operato", KEY];
-        for sent in refused {
-            assert!(matches!(ask(&[sent]), Err(Problem::NoBearer)), "{sent}");
-        }
-        assert!(ask(&["Bearer  a-key-of-the-operator"]).is_err());
-        assert!(ask(&["Basic a-key-of-the-operator"]).is_err());
-        assert!(ask(&[]).is_err());
-        let twice = ["Bearer a-key-of-the-operator", "Bearer a-key-of-the-operator"];
-        assert!(matches!(ask(&twice), Err(Problem::BadHeader(_))));
-    }
-
-    #[test]
-    fn a_key_is_long_and_fits_a_header() {
-        for text in ["", "short", "fifteen-letters", "sixteen letters.", "sixteen-letters\u{e9}"] {
-            assert!(MetricsKey::parse(text).is_err(), "{text}");
-        }
-    }
 }

@@ -23,6 +23,12 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
+use scrip_api::{
+    app::limits::MinimumRate,
+    handlers::probes,
+    middleware::{authenticate::single, trace::TraceId, unread_body},
+    problem::Problem,
+};
 use tokio::{
     net::{TcpListener, TcpStream},
     runtime::{Builder, Handle},
@@ -31,15 +37,14 @@ use tokio::{
 };
 
 use crate::{
-    app::App,
-    connection::Activity,
-    connection_table::{Admission, ConnectionTable, Slot},
-    http::{authenticate::single, probes, problem::Problem, trace::TraceId, unread_body},
-    limited_stream::{LimitedStream, MinimumRate, StreamLimits},
-    metrics::access::{self, MetricsKey},
+    listen::{
+        connection::Activity,
+        connection_table::{Admission, ConnectionTable, Slot},
+        limited_stream::{LimitedStream, StreamLimits},
+    },
+    metrics::{access, key::MetricsKey},
+    node::Node,
 };
-
-pub(crate) const PATH: &str = "/metrics";
 
 /// A scraper, a prober, and some more; a client that holds connections keeps out only its like.
 const CONNECTIONS_MAX: usize = 32;
@@ -78,7 +83,7 @@ impl OperatorListener {
     /// # Errors
     /// There are no more threads or descriptors.
     pub fn start(
-        app: Arc<App>,
+        node: Arc<Node>,
         listener: net::TcpListener,
         access: Access,
         clients: Handle,
@@ -89,7 +94,7 @@ impl OperatorListener {
             TcpListener::from_std(listener)?
         };
         let (stop, stopped) = oneshot::channel();
-        let shared = Arc::new(Shared { app, access, clients });
+        let shared = Arc::new(Shared { node, access, clients });
         let thread =
             thread::Builder::new().name("operator-listener".to_owned()).spawn(move || {
                 runtime.block_on(async {
@@ -114,7 +119,7 @@ impl Drop for OperatorListener {
 
 /// What all connections have in common.
 struct Shared {
-    app: Arc<App>,
+    node: Arc<Node>,
     access: Access,
     clients: Handle,
 }
@@ -173,11 +178,14 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Response {
 }
 
 async fn route(shared: &Shared, head: &Parts, trace: &TraceId) -> Response {
-    let Shared { app, access, .. } = shared;
+    let Shared { node, access, .. } = shared;
+    let app = &node.app;
     let is_read = matches!(head.method, Method::GET | Method::HEAD);
     match head.uri.path() {
-        PATH | "/healthz" | "/readyz" if !is_read => Problem::MethodNotAllowed.response(trace),
-        PATH => access::answer(app, access.key.as_ref(), &head.headers, trace),
+        access::PATH | "/healthz" | "/readyz" if !is_read => {
+            Problem::MethodNotAllowed.response(trace)
+        }
+        access::PATH => access::answer(node, access.key.as_ref(), &head.headers, trace),
         "/healthz" => probes::healthy(),
         "/readyz" if app.is_sealed() => Problem::Sealed.response(trace),
         "/readyz" => probes::answer(is_ready(shared).await, trace),
@@ -187,7 +195,7 @@ async fn route(shared: &Shared, head: &Parts, trace: &TraceId) -> Response {
 
 /// Not ready when the clients' runtime has no worker free to look.
 async fn is_ready(shared: &Shared) -> bool {
-    let app = Arc::clone(&shared.app);
+    let app = Arc::clone(&shared.node.app);
     let checking = shared.clients.spawn(async move { probes::is_ready(&app).await });
     timeout(READY_MOST, checking).await.is_ok_and(|it| it.unwrap_or(false))
 }

@@ -29,7 +29,7 @@ const BATCH_MAX: usize = 512;
 const SEND_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(crate) struct Traces {
+pub struct Traces {
     provider: SdkTracerProvider,
     collector: Endpoint,
     sending: Arc<OnceLock<BatchSpanProcessor>>,
@@ -52,7 +52,7 @@ impl Traces {
 
     /// Sends from now on, on a thread of its own. So call it when the process has given up what it
     /// gives up before there are threads.
-    pub(crate) fn start(&self) {
+    pub fn start(&self) {
         self.sending.get_or_init(|| {
             let config = BatchConfigBuilder::default()
                 .with_max_queue_size(QUEUE_MAX)
@@ -77,7 +77,7 @@ impl Traces {
     }
 
     /// Sends what is left, if that can be done in time.
-    pub(crate) fn flush(&self, within: Duration) {
+    pub fn flush(&self, within: Duration) {
         if self.provider.shutdown_with_timeout(within).is_err() {
             tracing::warn!("some traces were not sent before the end");
         }

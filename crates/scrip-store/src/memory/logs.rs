@@ -61,7 +61,7 @@ impl Chains {
         let before = self.heads.get(&entry.tenant);
         let mut tip = Tip::of(before);
         self.records.push(audit.link(&mut tip, entry).to_record());
-        let head = audit.head_signer().head((entry.log, entry.tenant), before, tip);
+        let head = audit.head_signer().head(entry.log, entry.tenant, before, tip);
         self.heads.insert(entry.tenant, head);
     }
 

@@ -5,7 +5,7 @@ use scrip_core::{
     caller::Inquiry,
     id::{SessionId, TenantId, TokenId},
     policy::Signed,
-    store::{Changed, SessionCardStore, StoreError, StoreFuture},
+    store::{Changed, SessionStore, StoreError, StoreFuture},
     threeds::{
         CardReference, ConvertedIntent, EventRecord, SessionCard, SessionRecord, SessionWrite,
     },
@@ -14,7 +14,35 @@ use scrip_core::{
 
 use super::{MemoryStore, State};
 
-impl SessionCardStore for MemoryStore {
+impl SessionStore for MemoryStore {
+    fn insert_session(&self, inquiry: Inquiry, write: SessionWrite) -> StoreFuture<'_, ()> {
+        self.attempt(move |it| it.insert_session(inquiry.tenant().id, write))
+    }
+
+    fn find_session(
+        &self,
+        inquiry: Inquiry,
+        id: SessionId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<SessionRecord>> {
+        self.with(move |it| {
+            let found = it.find_session(id, now);
+            found.filter(|it| it.tenant == inquiry.tenant().id)
+        })
+    }
+
+    fn find_notified_session(
+        &self,
+        id: SessionId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<SessionRecord>> {
+        self.with(move |it| it.find_session(id, now))
+    }
+
+    fn update_session(&self, write: SessionWrite) -> StoreFuture<'_, Changed> {
+        self.attempt(move |it| it.update_session(write))
+    }
+
     fn is_named_by_session<'a>(
         &'a self,
         inquiry: Inquiry,

@@ -170,6 +170,52 @@ const REVOKE_SESSION: &str = "
 DELETE FROM access_sessions WHERE tenant = $1 AND digest = $2";
 
 impl AccessSessionStore for PostgresStore {
+    fn insert_access_session(
+        &self,
+        mandate: Mandate,
+        session: Signed<AccessSessionRecord>,
+        written: Beside,
+    ) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            let mut it = self.begin(mandate.tenant().id).await?;
+            insert_access_session(&mut it, &session, &written).await?;
+            it.commit().await
+        })
+    }
+
+    fn find_access_session(
+        &self,
+        id: AccessSessionId,
+    ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>> {
+        Box::pin(async move { find_access_session(&self.of_every_tenant(), id).await })
+    }
+
+    fn find_access_session_by_nonce<'a>(
+        &'a self,
+        mandate: &'a Mandate,
+        nonce: [u8; 32],
+    ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>> {
+        let tenant = mandate.tenant().id;
+        Box::pin(async move { find_access_session_by_nonce(&self.of(tenant), tenant, nonce).await })
+    }
+
+    fn authorize_access_session(
+        &self,
+        mandate: Mandate,
+        session: Signed<AccessSessionRecord>,
+        written: Beside,
+    ) -> StoreFuture<'_, Changed> {
+        Box::pin(async move {
+            let mut it = self.begin(mandate.tenant().id).await?;
+            let authorized = authorize_access_session(&mut it, &session, &written).await?;
+            changed(it, authorized).await
+        })
+    }
+
+    fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(async move { forget_access_sessions(&self.of_every_tenant(), before).await })
+    }
+
     fn list_access_sessions<'a>(
         &'a self,
         mandate: &'a Mandate,

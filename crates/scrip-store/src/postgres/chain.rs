@@ -121,7 +121,7 @@ impl Chain {
             rows.push(audit.link(&mut tip, Entry { log, tenant, entity, outcome }));
         }
         let head = self.entries.last().map(|last| {
-            let head = last.audit.head_signer().head((log, tenant), before, tip);
+            let head = last.audit.head_signer().head(log, tenant, before, tip);
             match &self.end {
                 Some((audit, retention_seconds)) => audit.end(head, log, *retention_seconds),
                 None => head,

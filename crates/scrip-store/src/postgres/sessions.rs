@@ -1,10 +1,18 @@
 //! 3-D Secure sessions, and what is to be told of them.
 
+use crate::postgres::{
+    PostgresStore,
+    answers::insert_answer,
+    changed,
+    row::{column, optional_time, sealed, time},
+    statement::{Parameters, Single, Statements, count, execute, query, unavailable},
+    transaction::Transaction,
+};
 use scrip_core::{
     caller::Inquiry,
     id::{ApplicationId, NumberVersion, SessionId, TenantId, TokenId, TokenIntentId},
     policy::Signed,
-    store::{Changed, SessionCardStore, StoreError, StoreFuture},
+    store::{Changed, SessionStore, StoreError, StoreFuture},
     threeds::{
         CardReference, ConvertedIntent, EventRecord, SessionCard, SessionCardColumns,
         SessionRecord, SessionWrite,
@@ -14,14 +22,6 @@ use scrip_core::{
 use scrip_seal::Mac;
 use tokio_postgres::Row;
 use uuid::Uuid;
-
-use crate::postgres::{
-    PostgresStore,
-    answers::insert_answer,
-    row::{column, optional_time, sealed, time},
-    statement::{Parameters, Single, Statements, count, execute, query, unavailable},
-    transaction::Transaction,
-};
 
 /// Not where any tenant has the id, whether or not its row is ours to see.
 const INSERT_SESSION: &str = "
@@ -264,7 +264,41 @@ const NAMES_TOKEN: &str = "
 SELECT EXISTS (SELECT 1 FROM sessions
     WHERE tenant = $1 AND token = $2 AND (ends_at IS NULL OR ends_at > $3))";
 
-impl SessionCardStore for PostgresStore {
+impl SessionStore for PostgresStore {
+    fn insert_session(&self, inquiry: Inquiry, write: SessionWrite) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            let mut it = self.begin(inquiry.tenant().id).await?;
+            insert_session(&mut it, &write).await?;
+            it.commit().await
+        })
+    }
+
+    fn find_session(
+        &self,
+        inquiry: Inquiry,
+        id: SessionId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<SessionRecord>> {
+        let tenant = inquiry.tenant().id;
+        Box::pin(async move { find_session(&self.of(tenant), tenant, id, now).await })
+    }
+
+    fn find_notified_session(
+        &self,
+        id: SessionId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<SessionRecord>> {
+        Box::pin(async move { find_notified_session(&self.of_every_tenant(), id, now).await })
+    }
+
+    fn update_session(&self, write: SessionWrite) -> StoreFuture<'_, Changed> {
+        Box::pin(async move {
+            let mut it = self.begin(write.session.tenant).await?;
+            let updated = update_session(&mut it, &write).await?;
+            changed(it, updated).await
+        })
+    }
+
     fn is_named_by_session<'a>(
         &'a self,
         inquiry: Inquiry,

@@ -210,6 +210,52 @@ fn revoke_access_session(
 }
 
 impl AccessSessionStore for SqliteStore {
+    fn insert_access_session(
+        &self,
+        mandate: Mandate,
+        session: Signed<AccessSessionRecord>,
+        written: Beside,
+    ) -> StoreFuture<'_, ()> {
+        let tenant = mandate.tenant().id;
+        let insert =
+            move |it: Within<'_, '_>| insert_access_session(it, tenant, &session, &written);
+        Box::pin(self.writer.write(insert))
+    }
+
+    fn find_access_session(
+        &self,
+        id: AccessSessionId,
+    ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>> {
+        Box::pin(async move { self.readers.read(|it| find_access_session(it, id)) })
+    }
+
+    fn find_access_session_by_nonce<'a>(
+        &'a self,
+        mandate: &'a Mandate,
+        nonce: [u8; 32],
+    ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>> {
+        let tenant = mandate.tenant().id;
+        Box::pin(
+            async move { self.readers.read(|it| find_access_session_by_nonce(it, tenant, nonce)) },
+        )
+    }
+
+    fn authorize_access_session(
+        &self,
+        mandate: Mandate,
+        session: Signed<AccessSessionRecord>,
+        written: Beside,
+    ) -> StoreFuture<'_, Changed> {
+        let tenant = mandate.tenant().id;
+        let work =
+            move |it: Within<'_, '_>| authorize_access_session(it, tenant, &session, &written);
+        Box::pin(self.writer.write(work))
+    }
+
+    fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(self.writer.write(move |it| forget_access_sessions(it, before)))
+    }
+
     fn list_access_sessions<'a>(
         &'a self,
         mandate: &'a Mandate,

@@ -129,7 +129,7 @@ impl OpenChain {
     }
 
     fn head(&self, tenant: TenantId) -> Head {
-        self.signer.head((self.log, tenant), self.before.as_ref(), self.tip)
+        self.signer.head(self.log, tenant, self.before.as_ref(), self.tip)
     }
 }
 

@@ -7,7 +7,7 @@ use scrip_core::{
     caller::Inquiry,
     id::{ApplicationId, NumberVersion, SessionId, TenantId, TokenId, TokenIntentId},
     policy::Signed,
-    store::{Changed, SessionCardStore, StoreError, StoreFuture},
+    store::{Changed, SessionStore, StoreError, StoreFuture},
     threeds::{
         CardReference, ConvertedIntent, SessionCard, SessionCardColumns, SessionRecord,
         SessionWrite,
@@ -213,7 +213,34 @@ const NAMES_TOKEN: &str = "
 SELECT 1 FROM sessions
 WHERE tenant = ?1 AND token = ?2 AND (ends_at IS NULL OR ends_at > ?3) LIMIT 1";
 
-impl SessionCardStore for SqliteStore {
+impl SessionStore for SqliteStore {
+    fn insert_session(&self, inquiry: Inquiry, write: SessionWrite) -> StoreFuture<'_, ()> {
+        let tenant = inquiry.tenant().id;
+        Box::pin(self.writer.write(move |it| insert_session(it, tenant, &write)))
+    }
+
+    fn find_session(
+        &self,
+        inquiry: Inquiry,
+        id: SessionId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<SessionRecord>> {
+        let tenant = inquiry.tenant().id;
+        Box::pin(async move { self.readers.read(|it| find_session(it, tenant, id, now)) })
+    }
+
+    fn find_notified_session(
+        &self,
+        id: SessionId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<SessionRecord>> {
+        Box::pin(async move { self.readers.read(|it| find_notified_session(it, id, now)) })
+    }
+
+    fn update_session(&self, write: SessionWrite) -> StoreFuture<'_, Changed> {
+        Box::pin(in_turn(&self.writer, write))
+    }
+
     fn is_named_by_session<'a>(
         &'a self,
         inquiry: Inquiry,

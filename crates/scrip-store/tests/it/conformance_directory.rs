@@ -98,7 +98,7 @@ async fn the_directory_comes_back_whole(world: World) {
 
     let name = Name::parse("other").unwrap();
     let edit = Box::new(|_| Settings::default());
-    update_tenant(&world.vault, operator(&tenant), (name.clone(), edit), None).await.unwrap();
+    update_tenant(&world.vault, operator(&tenant), name.clone(), edit, None).await.unwrap();
     let mut quotas = tenant.quotas;
     quotas.set("tokenize_limit", "7").unwrap();
     set_tenant_quotas(&world.vault, operator(&tenant), Box::new(move |_| quotas)).await.unwrap();
@@ -137,8 +137,8 @@ async fn every_change_raises_the_version(world: World) {
     raised().await;
     delete_api_key(&world.vault, operator(&tenant), id, key.record.id).await.unwrap();
     raised().await;
-    let update = (Name::parse("x").unwrap(), plain(&[Permission::TokenRead]));
-    update_application(&world.vault, operator(&tenant), id, update, None).await.unwrap();
+    let (name, access) = (Name::parse("x").unwrap(), plain(&[Permission::TokenRead]));
+    update_application(&world.vault, operator(&tenant), id, name, access, None).await.unwrap();
     raised().await;
     delete_application(&world.vault, operator(&tenant), id).await.unwrap();
     raised().await;
@@ -158,8 +158,8 @@ async fn what_is_not_there_cannot_be_changed(world: World) {
     let nobody = ApplicationId(Uuid::nil());
     not_found(delete_application(vault, operator(&tenant), nobody).await);
     not_found(delete_api_key(vault, operator(&other), id, ApiKeyId(Uuid::nil())).await);
-    let update = (Name::parse("x").unwrap(), plain(TOKENS));
-    let updated = update_application(vault, operator(&tenant), id, update, None).await;
+    let (name, access) = (Name::parse("x").unwrap(), plain(TOKENS));
+    let updated = update_application(vault, operator(&tenant), id, name, access, None).await;
     not_found(updated.map(drop));
     assert_eq!(reloaded(&world, &other).await.applications[&id], theirs);
 }
@@ -295,8 +295,8 @@ async fn a_change_needs_an_application_that_still_may(world: World) {
     };
     create().await.unwrap();
     let id = caller.application();
-    let other = (Name::parse("x").unwrap(), plain(&[Permission::TenantRead]));
-    update_application(&world.vault, operator(&tenant), id, other, None).await.unwrap();
+    let (name, access) = (Name::parse("x").unwrap(), plain(&[Permission::TenantRead]));
+    update_application(&world.vault, operator(&tenant), id, name, access, None).await.unwrap();
     assert!(matches!(create().await, Err(Error::Forbidden(_))));
     delete_application(&world.vault, operator(&tenant), id).await.unwrap();
     assert!(matches!(create().await, Err(Error::NotFound)));

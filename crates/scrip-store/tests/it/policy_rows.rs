@@ -141,8 +141,8 @@ async fn changed(scene: &mut Scene) -> Rows {
         permissions: [scrip_core::permission::Permission::TenantRead].into_iter().collect(),
         rules: vec![],
     };
-    let update = (Name::parse("fewer").unwrap(), fewer);
-    update_application(&scene.world.vault, operator(), id, update, None).await.unwrap();
+    let (name, access) = (Name::parse("fewer").unwrap(), fewer);
+    update_application(&scene.world.vault, operator(), id, name, access, None).await.unwrap();
     scene.before = scene.world.reload(Some(&scene.before)).await.unwrap();
     assert!(scene.before.authenticate(&private.key).is_none());
     let tenant = scene.before.tenant(scene.victim.tenant.id).unwrap();

@@ -1,6 +1,7 @@
 //! Three tenants with a whole policy each, and somebody who writes to the database file: one whose
 //! rows are touched, one whose rows are used for it, and one who must never notice.
 
+use crate::world::{Engine, TOKENS, World, origin, plain, ruled};
 use std::sync::Arc;
 
 use rusqlite::{
@@ -22,8 +23,6 @@ use scrip_core::{
     permission::{ApplicationKind, Permission, Permissions, Transform},
     tenant::{Settings, Tenant},
 };
-
-use crate::world::{Engine, TOKENS, World, origin, plain, ruled};
 
 /// Where policy is kept. Every column of them is in one of the tables of `policy_altered`.
 pub(crate) const TABLES: &[&str] = &[
@@ -112,17 +111,18 @@ pub(crate) async fn party(world: &World, name: &str) -> Party {
     let rights = [(&manager, management()), (&private, sees), (&public, makes)];
     for (member, access) in rights {
         let mandate = by_manager(Permission::ApplicationUpdate);
-        let update = (Name::parse(&format!("{name}'s")).unwrap(), access);
-        let updated = update_application(&world.vault, mandate, member.application, update, None);
+        let (name, access) = (Name::parse(&format!("{name}'s")).unwrap(), access);
+        let updated =
+            update_application(&world.vault, mandate, member.application, name, access, None);
         updated.await.unwrap();
     }
     let mut quotas = tenant.quotas;
     quotas.set("tokenize_limit", "9").unwrap();
     set_tenant_quotas(&world.vault, operator, Box::new(move |_| quotas)).await.unwrap();
     let edit = Box::new(|settings| settings);
-    let update = (Name::parse(name).unwrap(), edit);
+    let (name, access) = (Name::parse(name).unwrap(), edit);
     let mandate = by_manager(Permission::TenantUpdate);
-    update_tenant(&world.vault, mandate, (update.0, update.1), None).await.unwrap();
+    update_tenant(&world.vault, mandate, name, access, None).await.unwrap();
     let tenant = Arc::clone(world.directory().await.tenant(tenant.id).unwrap());
     Party { tenant, manager, private, public }
 }

@@ -1,18 +1,18 @@
 //! Writes of one tenant that share a transaction: each is as if it were alone.
 
-use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll};
-
 use scrip_core::{
     audit::{Operation, chain::Log},
     id::TokenIntentId,
     permission::Permission,
     store::{
         Batched, Beside, Claimed, CvcChange, Deduplicate, InsertToken, Obstacle, Outcome, Render,
-        Store, StoreError, StoredToken, TokenBatch, TokenRecord, TokenWrite, UpdateToken,
+        StoreError, StoredToken, TokenBatch, TokenRecord, TokenStore, TokenWrite, UpdateToken,
     },
     token_intent::{StoredTokenIntent, TokenIntentRecord},
     token_type::TokenType,
 };
+use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll};
+
 use scrip_seal::{Fingerprint, Sealed};
 use scrip_store::PostgresStore;
 use tokio_postgres::{Client, NoTls};

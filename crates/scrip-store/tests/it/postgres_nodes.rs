@@ -1,8 +1,5 @@
 //! Several nodes on one PostgreSQL: what must happen once happens once, wherever it is asked for.
 
-use std::{sync::Arc, time::Duration};
-
-use peers::postgres::{Database, SERVING};
 use scrip_core::{
     audit::{
         Operation,
@@ -11,12 +8,15 @@ use scrip_core::{
     },
     id::TokenIntentId,
     store::{
-        Batched, Beside, Claimed, Deduplicate, Obstacle, Outcome, Store, StoreError, TokenRecord,
-        TokenWrite,
+        Batched, Beside, Claimed, Deduplicate, Maintenance, Obstacle, Outcome, Store, StoreError,
+        TokenRecord, TokenWrite,
     },
     token_intent::{StoredTokenIntent, TokenIntentRecord},
     token_type::TokenType,
 };
+use std::{sync::Arc, time::Duration};
+
+use peers::postgres::{Database, SERVING};
 use scrip_seal::{Fingerprint, Sealed};
 use scrip_store::{PostgresStore, postgres::PostgresSettings};
 use tokio::task::JoinSet;

@@ -1,15 +1,15 @@
 //! An engine that does not answer: nobody waits for it for ever, and its connection is used no more.
 
-use std::{process::Command, sync::Arc, time::Duration};
-
 use scrip_core::{
     audit::{
         Operation,
         trail::{Access, Seen},
     },
     permission::Permission,
-    store::{Deduplicate, Store, StoreError},
+    store::{Deduplicate, DirectoryStore, Store, StoreError},
 };
+use std::{process::Command, sync::Arc, time::Duration};
+
 use scrip_store::PostgresStore;
 use tokio::time::{Instant, timeout};
 use tokio_postgres::{Client, NoTls};

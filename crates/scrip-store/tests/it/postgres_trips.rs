@@ -1,15 +1,17 @@
 //! How often a node and PostgreSQL wait for each other: seen from between the two.
 
-use std::sync::{Arc, Mutex};
-
 use scrip_core::{
     audit::{
         Operation,
         trail::{Access, Seen},
     },
     permission::Permission,
-    store::{Batched, Deduplicate, Outcome, Store, TokenBatch, TokenRecord, TokenWrite},
+    store::{
+        AuditStore, Batched, Deduplicate, Outcome, TokenBatch, TokenRecord, TokenStore, TokenWrite,
+    },
 };
+use std::sync::{Arc, Mutex};
+
 use scrip_store::{PostgresStore, postgres::PostgresSettings};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

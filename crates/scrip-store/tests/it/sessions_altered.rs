@@ -38,7 +38,7 @@ pub(crate) async fn get(play: &Play, id: SessionId) -> Result<SessionView, Error
 pub(crate) async fn notify(play: &Play, id: SessionId) -> Result<(), Error> {
     let server_trans_id = TransId::parse(&id.to_string()).unwrap();
     let data = MethodData { server_trans_id, notification_url: None }.write();
-    notify_method(&play.world.vault, &play.directory, &origin(), (id, &data)).await
+    notify_method(&play.world.vault, &play.directory, &origin(), id, &data).await
 }
 
 #[track_caller]

@@ -26,7 +26,7 @@ impl Play {
             card_brand: None,
         };
         let mut operation: Operating = Box::pin(async move {
-            authenticate_session(&vault, &caller, (id, new), None).await.map(|_| "done".to_owned())
+            authenticate_session(&vault, &caller, id, new, None).await.map(|_| "done".to_owned())
         });
         if !self.begin(of, &mut operation, step).await {
             return;

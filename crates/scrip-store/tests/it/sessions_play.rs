@@ -260,7 +260,7 @@ impl Play {
         let data = MethodData { server_trans_id: server_trans_id.clone(), notification_url: None };
         let data = data.write();
         let operation = Box::pin(async move {
-            let told = notify_method(&vault, &directory, &origin(), (id, &data)).await;
+            let told = notify_method(&vault, &directory, &origin(), id, &data).await;
             told.map(|()| "done".to_owned())
         });
         let happening = Happening {
@@ -323,7 +323,7 @@ impl Play {
         let response = Box::new(CRes::parse(&bytes, &scene).unwrap());
         let data = encode(&bytes);
         let operation = Box::pin(async move {
-            let told = notify_challenge(&vault, &directory, &origin(), (id, &data)).await;
+            let told = notify_challenge(&vault, &directory, &origin(), id, &data).await;
             told.map(|_| "done".to_owned())
         });
         let happening = Happening {

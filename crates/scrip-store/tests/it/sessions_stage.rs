@@ -1,8 +1,6 @@
 //! A stage on which every write of a session, and every question to a directory server, waits for a
 //! word of the test: so whatever can happen between two steps of an operation happens there.
 
-use std::{pin::Pin, sync::Arc};
-
 use scrip_core::{
     access_session::{AccessSessionId, AccessSessionRecord},
     audit::{
@@ -20,9 +18,10 @@ use scrip_core::{
     measure::StoreMeasures,
     policy::{PolicyRecords, Signed},
     store::{
-        AccessSessionStore, AskedAnswer, Batched, Beside, Changed, Claimed, DecidePolicy,
-        DeleteToken, SessionCardStore, Store, StoreError, StoreFuture, StoreStatus, StoredToken,
-        TokenBatch,
+        AccessSessionStore, AnswerStore, AskedAnswer, AuditStore, Batched, Beside, Changed,
+        Claimed, DecidePolicy, DeleteToken, DirectoryStore, EventStore, ListingStore, Maintenance,
+        PolicyStore, SessionStore, Store, StoreError, StoreFuture, StoreStatus, StoredToken,
+        TokenBatch, TokenIntentStore, TokenStore, UsageStore,
     },
     tenant::TenantKind,
     threeds::{
@@ -34,6 +33,8 @@ use scrip_core::{
     usage::Usage,
     vault_rows::{DeletedTenant, NotedTime},
 };
+use std::{pin::Pin, sync::Arc};
+
 use scrip_threeds::{
     code::Scheme,
     format::Version,
@@ -190,21 +191,6 @@ macro_rules! as_before {
     };
 }
 
-impl AccessSessionStore for Staged {
-    fn list_access_sessions<'a>(
-        &'a self,
-        mandate: &'a Mandate,
-        now: Timestamp,
-        sessions_max: usize,
-    ) -> StoreFuture<'a, Vec<Signed<AccessSessionRecord>>> {
-        self.inner.list_access_sessions(mandate, now, sessions_max)
-    }
-
-    as_before! {
-        revoke_access_session(mandate: Mandate, id: AccessSessionId, written: Beside) -> Changed;
-    }
-}
-
 impl GuessStore for Staged {
     fn find_guesses<'a>(
         &'a self,
@@ -224,35 +210,7 @@ impl GuessStore for Staged {
     }
 }
 
-impl SessionCardStore for Staged {
-    fn is_named_by_session<'a>(
-        &'a self,
-        inquiry: Inquiry,
-        token: &'a TokenId,
-        now: Timestamp,
-    ) -> StoreFuture<'a, bool> {
-        self.inner.is_named_by_session(inquiry, token, now)
-    }
-}
-
-impl Store for Staged {
-    fn insert_session(&self, inquiry: Inquiry, write: SessionWrite) -> StoreFuture<'_, ()> {
-        let id = write.session.id;
-        Box::pin(async move {
-            // The engine is not asked before it is its turn.
-            let write = async { self.inner.insert_session(inquiry, write).await };
-            self.stage.write(id, write).await
-        })
-    }
-
-    fn update_session(&self, write: SessionWrite) -> StoreFuture<'_, Changed> {
-        let id = write.session.id;
-        Box::pin(async move {
-            let write = async { self.inner.update_session(write).await };
-            self.stage.write(id, write).await
-        })
-    }
-
+impl TokenStore for Staged {
     fn find_token<'a>(
         &'a self,
         inquiry: Inquiry,
@@ -271,6 +229,54 @@ impl Store for Staged {
         self.inner.find_tokens(inquiry, ids, now)
     }
 
+    as_before! {
+        write_tokens(inquiry: Inquiry, batch: TokenBatch) -> Batched;
+        delete_token(permit: Permit, delete: DeleteToken) -> Changed;
+    }
+}
+
+impl ListingStore for Staged {
+    as_before! {
+        list_tokens(inquiry: Inquiry, list: ListTokens) -> Listing;
+        survey_tokens(inquiry: Inquiry, survey: SurveyTokens) -> Surveyed;
+    }
+}
+
+impl TokenIntentStore for Staged {
+    as_before! {
+        insert_token_intent(inquiry: Inquiry, intent: StoredTokenIntent, written: Beside) -> ();
+        find_token_intent(inquiry: Inquiry, id: TokenIntentId, now: Timestamp)
+            -> Option<StoredTokenIntent>;
+        delete_token_intent(inquiry: Inquiry, id: TokenIntentId, audit: AuditRecord) -> Changed;
+    }
+}
+
+impl AnswerStore for Staged {
+    as_before! {
+        claim_answer(asked: AskedAnswer) -> Claimed;
+        forget_answers(before: Timestamp) -> usize;
+    }
+}
+
+impl DirectoryStore for Staged {
+    as_before! {
+        load_directory() -> DirectoryRecords;
+        directory_version() -> i64;
+        insert_system_keys(keys: SystemKeys) -> ();
+    }
+}
+
+impl PolicyStore for Staged {
+    as_before! {
+        insert_tenant(records: PolicyRecords, audit: AuditRecord) -> ();
+        change_policy(mandate: Mandate, decide: DecidePolicy) -> Result<(), Error>;
+        delete_tenant(deletion: TenantDeletion, audit: AuditRecord) -> Result<Changed, Error>;
+        list_deleted_tenants() -> Vec<DeletedTenant>;
+        purge_tenants(tenants: Vec<TenantId>, now: Timestamp) -> usize;
+    }
+}
+
+impl AccessSessionStore for Staged {
     fn find_access_session_by_nonce<'a>(
         &'a self,
         mandate: &'a Mandate,
@@ -279,48 +285,68 @@ impl Store for Staged {
         self.inner.find_access_session_by_nonce(mandate, nonce)
     }
 
-    fn find_usage<'a>(&'a self, mandate: &'a Mandate, month: Month) -> StoreFuture<'a, Usage> {
-        self.inner.find_usage(mandate, month)
-    }
-
-    fn measures(&self) -> StoreMeasures {
-        self.inner.measures()
+    fn list_access_sessions<'a>(
+        &'a self,
+        mandate: &'a Mandate,
+        now: Timestamp,
+        sessions_max: usize,
+    ) -> StoreFuture<'a, Vec<Signed<AccessSessionRecord>>> {
+        self.inner.list_access_sessions(mandate, now, sessions_max)
     }
 
     as_before! {
-        write_tokens(inquiry: Inquiry, batch: TokenBatch) -> Batched;
-        list_tokens(inquiry: Inquiry, list: ListTokens) -> Listing;
-        survey_tokens(inquiry: Inquiry, survey: SurveyTokens) -> Surveyed;
-        insert_token_intent(inquiry: Inquiry, intent: StoredTokenIntent, written: Beside) -> ();
-        find_token_intent(inquiry: Inquiry, id: TokenIntentId, now: Timestamp)
-            -> Option<StoredTokenIntent>;
-        delete_token_intent(inquiry: Inquiry, id: TokenIntentId, audit: AuditRecord) -> Changed;
-        delete_token(permit: Permit, delete: DeleteToken) -> Changed;
-        sweep_tokens(ended: Timestamp, audit: AuditRecord) -> usize;
-        sweep_token_intents(ended: Timestamp, audit: AuditRecord) -> usize;
-        sweep_cvcs(ended: Timestamp) -> usize;
-        claim_answer(asked: AskedAnswer) -> Claimed;
-        forget_answers(before: Timestamp) -> usize;
-        load_directory() -> DirectoryRecords;
-        directory_version() -> i64;
-        insert_system_keys(keys: SystemKeys) -> ();
-        insert_tenant(records: PolicyRecords, audit: AuditRecord) -> ();
-        change_policy(mandate: Mandate, decide: DecidePolicy) -> Result<(), Error>;
-        delete_tenant(deletion: TenantDeletion, audit: AuditRecord) -> Result<Changed, Error>;
-        list_deleted_tenants() -> Vec<DeletedTenant>;
-        purge_tenants(tenants: Vec<TenantId>, now: Timestamp) -> usize;
-        not_after(at: Timestamp) -> Timestamp;
         insert_access_session(
             mandate: Mandate, session: Signed<AccessSessionRecord>, written: Beside) -> ();
         find_access_session(id: AccessSessionId) -> Option<Signed<AccessSessionRecord>>;
         authorize_access_session(
             mandate: Mandate, session: Signed<AccessSessionRecord>, written: Beside) -> Changed;
         forget_access_sessions(before: Timestamp) -> usize;
+        revoke_access_session(mandate: Mandate, id: AccessSessionId, written: Beside) -> Changed;
+    }
+}
+
+impl SessionStore for Staged {
+    fn insert_session(&self, inquiry: Inquiry, write: SessionWrite) -> StoreFuture<'_, ()> {
+        let id = write.session.id;
+        Box::pin(async move {
+            // The engine is not asked before it is its turn.
+            let write = async { self.inner.insert_session(inquiry, write).await };
+            self.stage.write(id, write).await
+        })
+    }
+
+    fn update_session(&self, write: SessionWrite) -> StoreFuture<'_, Changed> {
+        let id = write.session.id;
+        Box::pin(async move {
+            let write = async { self.inner.update_session(write).await };
+            self.stage.write(id, write).await
+        })
+    }
+
+    fn is_named_by_session<'a>(
+        &'a self,
+        inquiry: Inquiry,
+        token: &'a TokenId,
+        now: Timestamp,
+    ) -> StoreFuture<'a, bool> {
+        self.inner.is_named_by_session(inquiry, token, now)
+    }
+
+    as_before! {
         find_session(inquiry: Inquiry, id: SessionId, now: Timestamp) -> Option<SessionRecord>;
         find_notified_session(id: SessionId, now: Timestamp) -> Option<SessionRecord>;
-        sweep_sessions(ended: Timestamp, audit: AuditRecord) -> usize;
+    }
+}
+
+impl EventStore for Staged {
+    as_before! {
         list_events(after: i64, events_max: usize) -> Vec<(i64, EventRecord)>;
         forget_events(before: Timestamp) -> usize;
+    }
+}
+
+impl AuditStore for Staged {
+    as_before! {
         record_access(access: Access) -> ();
         list_heads(log: Log) -> Vec<Head>;
         list_chains(log: Log) -> Vec<Chain>;
@@ -328,7 +354,30 @@ impl Store for Staged {
         find_checkpoint(of: (Log, TenantId)) -> Option<Checkpoint>;
         walk_records(inquiry: Inquiry, walk: WalkRecords) -> Walked;
         prune_chain(prune: PruneChain) -> usize;
+    }
+}
+
+impl UsageStore for Staged {
+    fn find_usage<'a>(&'a self, mandate: &'a Mandate, month: Month) -> StoreFuture<'a, Usage> {
+        self.inner.find_usage(mandate, month)
+    }
+
+    as_before! {
         sweep_usage(month: Month) -> usize;
+    }
+}
+
+impl Maintenance for Staged {
+    fn measures(&self) -> StoreMeasures {
+        self.inner.measures()
+    }
+
+    as_before! {
+        sweep_tokens(ended: Timestamp, audit: AuditRecord) -> usize;
+        sweep_token_intents(ended: Timestamp, audit: AuditRecord) -> usize;
+        sweep_cvcs(ended: Timestamp) -> usize;
+        not_after(at: Timestamp) -> Timestamp;
+        sweep_sessions(ended: Timestamp, audit: AuditRecord) -> usize;
         note_time(noted: NotedTime) -> ();
         known_time() -> Option<NotedTime>;
         check_ready() -> ();

@@ -1,14 +1,5 @@
 //! Two processes on one file: a server, and an operator's command beside it.
 
-use std::{
-    env,
-    path::Path,
-    process::{Child, Command, Stdio},
-    sync::Arc,
-    time::Duration,
-};
-
-use rusqlite::Connection;
 use scrip_core::{
     Vault,
     application::Name,
@@ -20,9 +11,18 @@ use scrip_core::{
         update_tenant::set_tenant_quotas,
     },
     permission::ApplicationKind,
-    store::Store,
+    store::{DirectoryStore, Maintenance},
     tenant::{Settings, Tenant},
 };
+use std::{
+    env,
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use rusqlite::Connection;
 use scrip_store::SqliteStore;
 use tokio::{task, time::timeout};
 

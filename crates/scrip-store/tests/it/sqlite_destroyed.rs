@@ -92,7 +92,7 @@ async fn delete(world: &World, tenant: &Arc<Tenant>) {
 
 async fn rename(world: &World, tenant: &Arc<Tenant>, name: Name) {
     let mandate = Mandate::of_operator(Arc::clone(tenant));
-    update_tenant(&world.vault, mandate, (name, Box::new(|it| it)), None).await.unwrap();
+    update_tenant(&world.vault, mandate, name, Box::new(|it| it), None).await.unwrap();
 }
 
 #[tokio::test]

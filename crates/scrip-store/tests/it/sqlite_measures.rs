@@ -1,15 +1,15 @@
 //! What the embedded engine counts of itself: exact, and there before anybody hears of a write.
 
+use scrip_core::{
+    store::{KnownTime, Maintenance},
+    time::Timestamp,
+    vault_rows::NotedTime,
+};
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
-use scrip_core::{
-    store::{KnownTime, Store},
-    time::Timestamp,
-    vault_rows::NotedTime,
-};
 use scrip_seal::Mac;
 use scrip_store::{MemoryStore, Pages, SqliteStore};
 

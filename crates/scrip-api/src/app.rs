@@ -1,0 +1,217 @@
+//! What every request shares.
+
+pub mod answer_memory;
+pub mod auth_failures;
+pub mod body_memory;
+pub mod in_flight;
+pub mod limits;
+pub(crate) mod memory_pool;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use arc_swap::ArcSwapOption;
+use scrip_core::{
+    Vault, audit::Operation, directory::Directory, error::Error, time::Ticks,
+    vault_rows::authentic_time,
+};
+use scrip_seal::{KeySource, Pepper};
+use scrip_threeds::message::MESSAGE_BYTES_MAX;
+use tokio::sync::{Mutex, SetOnce};
+
+use crate::{
+    app::{
+        answer_memory::AnswerMemory, auth_failures::AuthFailures, body_memory::BodyMemory,
+        in_flight::Ongoing, limits::Limits,
+    },
+    handlers::probes::Readiness,
+    limiter::Limiter,
+    metrics::{Metrics, Reload},
+    middleware::client_address::TrustedProxies,
+};
+
+#[derive(Debug)]
+pub struct App {
+    pub vault: Vault,
+    /// Nothing while the vault is sealed. Replaced whole when a key, an application or a tenant
+    /// changes.
+    pub directory: ArcSwapOption<Directory>,
+    /// What opened the directory, and opens it again after a change.
+    pub source: SetOnce<Arc<dyn KeySource>>,
+    /// Whoever replaces the directory, so that an older one never takes the place of a newer.
+    reloading: Mutex<()>,
+    pub limits: Limits,
+    /// How often anybody may ask.
+    pub limiter: Limiter,
+    /// Whose word about a client's address is taken.
+    pub proxies: TrustedProxies,
+    /// Deprecated operations that the operator wants no more. Others cannot be switched off.
+    pub switched_off: Vec<Operation>,
+    /// For bodies of callers that are known, and what is parsed from them.
+    pub body_memory: Arc<BodyMemory>,
+    /// For bodies of routes that need no key.
+    pub keyless_body_memory: Arc<BodyMemory>,
+    /// For large answers until their clients have read them.
+    pub answer_memory: Arc<AnswerMemory>,
+    /// What `/readyz` found last.
+    pub readiness: Readiness,
+    /// The directory could not be followed for too long.
+    pub stale: AtomicBool,
+    pub metrics: Metrics,
+    /// Requests without a valid API key that the audit trail has not recorded yet.
+    pub auth_failures: Arc<AuthFailures>,
+    /// What directory servers are being asked: its outcome is written down whoever has left meanwhile.
+    pub authenticating: Ongoing,
+    /// By which it is told how long a request took.
+    pub ticks: Ticks,
+}
+
+/// Whether the version is believed that tells of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    IfChanged,
+    Always,
+}
+
+const BODY_MEMORY_BYTES: usize = 256 * 1024 * 1024;
+const KEYLESS_BODY_MEMORY_BYTES: usize = 16 * 1024 * 1024;
+const BODY_MEMORY_NETWORK_SHARE: usize = 4;
+const ANSWER_MEMORY_BYTES: usize = 256 * 1024 * 1024;
+const ANSWER_MEMORY_NETWORK_SHARE: usize = 8;
+
+impl App {
+    /// Open from the start.
+    #[must_use]
+    pub fn new(
+        vault: Vault,
+        directory: Directory,
+        source: Arc<dyn KeySource>,
+        ticks: Ticks,
+    ) -> Self {
+        let app = Self::sealed(vault, ticks);
+        app.open(directory, source);
+        app
+    }
+
+    /// Refuses everything until it is opened.
+    #[must_use]
+    pub fn sealed(vault: Vault, ticks: Ticks) -> Self {
+        Self {
+            metrics: Metrics::new(vault.clock.now()),
+            auth_failures: Arc::default(),
+            authenticating: Ongoing::default(),
+            ticks,
+            vault,
+            directory: ArcSwapOption::empty(),
+            source: SetOnce::new(),
+            reloading: Mutex::default(),
+            limits: Limits::default(),
+            limiter: Limiter::default(),
+            proxies: TrustedProxies::default(),
+            switched_off: Vec::new(),
+            body_memory: BodyMemory::new(BODY_MEMORY_BYTES, BODY_MEMORY_NETWORK_SHARE),
+            keyless_body_memory: BodyMemory::for_bodies_of(
+                MESSAGE_BYTES_MAX,
+                KEYLESS_BODY_MEMORY_BYTES,
+                BODY_MEMORY_NETWORK_SHARE,
+            ),
+            answer_memory: AnswerMemory::new(ANSWER_MEMORY_BYTES, ANSWER_MEMORY_NETWORK_SHARE),
+            readiness: Readiness::default(),
+            stale: AtomicBool::new(false),
+        }
+    }
+
+    /// Lets the clock begin after what the vault has seen; before the vault is opened.
+    ///
+    /// # Errors
+    /// The store did not answer.
+    pub async fn start_clock(&self, directory: &Directory) -> Result<(), Error> {
+        let found = authentic_time(&*self.vault.store, directory.audit_key()).await?;
+        if found.is_altered {
+            tracing::error!(
+                "the row of clock_state was altered outside of the vault, and is not used; \
+                 run: scrip doctor"
+            );
+        }
+        self.vault.clock.start_after(found.known);
+        Ok(())
+    }
+
+    /// Takes what the key source opened, and the source for later.
+    pub fn open(&self, directory: Directory, source: Arc<dyn KeySource>) {
+        report(None, &directory);
+        self.vault.audit.open(directory.audit_key());
+        let vault = directory.pepper().counter_name(&[b"epoch keys"]);
+        self.vault.epochs.unlock(Arc::clone(&source), vault);
+        self.directory.store(Some(Arc::new(directory)));
+        // The first one stays: it is what opened the vault. Last, since others wait for it.
+        drop(self.source.set(source));
+    }
+
+    /// Waits until the keys are open.
+    pub async fn opened(&self) {
+        self.source.wait().await;
+    }
+
+    /// Before the keys are open; and when nobody could look for so long whether rights were taken
+    /// away that those in memory are not to be believed.
+    #[must_use]
+    pub fn is_sealed(&self) -> bool {
+        self.stale.load(Ordering::Relaxed) || self.directory.load().is_none()
+    }
+
+    /// Takes over what the store has now, if it has changed.
+    ///
+    /// # Errors
+    /// The store did not answer, or not with what we wrote; the old directory stays.
+    pub async fn reload(&self) -> Result<(), Error> {
+        self.load(Load::IfChanged).await
+    }
+
+    pub async fn load(&self, load: Load) -> Result<(), Error> {
+        let loaded = self.try_load(load).await;
+        if loaded.is_err() {
+            self.metrics.reloads.one(Reload::Failed);
+        }
+        loaded
+    }
+
+    async fn try_load(&self, load: Load) -> Result<(), Error> {
+        let _turn = self.reloading.lock().await;
+        let (Some(before), Some(source)) = (self.directory.load_full(), self.source.get()) else {
+            return Ok(());
+        };
+        let store = &*self.vault.store;
+        // Of many that wait here, the first one's work may have done for all.
+        if load == Load::IfChanged && store.directory_version().await? == before.version() {
+            return Ok(());
+        }
+        let after = Directory::load(store, &**source, Some(&before)).await?;
+        report(Some(&before), &after);
+        self.directory.store(Some(Arc::new(after)));
+        self.metrics.reloads.one(Reload::Done);
+        Ok(())
+    }
+
+    /// # Errors
+    /// The vault is sealed.
+    pub fn pepper(&self) -> Result<Arc<Pepper>, Error> {
+        let directory = self.directory.load();
+        let directory = directory.as_ref().ok_or_else(|| Error::Unavailable("sealed".into()))?;
+        Ok(Arc::clone(directory.pepper()))
+    }
+}
+
+/// Every alteration that was not there before: somebody has to look at it.
+fn report(before: Option<&Directory>, after: &Directory) {
+    let known = before.map(Directory::alterations).unwrap_or_default();
+    for alteration in after.alterations().iter().filter(|it| !known.contains(it)) {
+        let tenant = alteration.tenant.map(|it| it.to_string()).unwrap_or_default();
+        tracing::error!(tenant, what = alteration.what, "policy was altered from outside");
+    }
+    if !known.is_empty() && after.alterations().is_empty() {
+        tracing::info!("policy is as it was written again");
+    }
+}

@@ -1,0 +1,128 @@
+//! Failed authentication, counted per client address until it is written to the audit trail.
+//!
+//! One record per address and window, with a count: a flood of requests without a valid API key
+//! cannot make the log grow faster than that. No text of a key is kept.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv6Addr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use scrip_core::Vault;
+
+/// How often the counts are written.
+pub(crate) const WINDOW: Duration = Duration::from_secs(60);
+/// Addresses that have a record of their own in one window; all others share one.
+const ADDRESSES_MAX: usize = 128;
+/// The address in the record that all others share.
+const OTHERS: &str = "others";
+
+#[derive(Debug, Default)]
+pub struct AuthFailures(Mutex<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    by_address: HashMap<IpAddr, i64>,
+    others: i64,
+}
+
+impl AuthFailures {
+    pub fn note(&self, address: IpAddr) {
+        let address = network(address);
+        let mut counts = self.lock();
+        let is_full = counts.by_address.len() >= ADDRESSES_MAX;
+        if is_full && !counts.by_address.contains_key(&address) {
+            counts.others = counts.others.saturating_add(1);
+            return;
+        }
+        let count = counts.by_address.entry(address).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    /// Writes one record for each address. What cannot be written is counted again, and written
+    /// with the next window.
+    pub async fn write(&self, vault: &Vault) {
+        let Counts { by_address, others } = std::mem::take(&mut *self.lock());
+        let mut failed = None;
+        for (address, count) in by_address {
+            let text = address.to_string().into();
+            if let Err(error) = vault.record_failed_authentication(text, count).await {
+                self.put_back(address, count);
+                failed = Some(error);
+            }
+        }
+        if others > 0
+            && let Err(error) = vault.record_failed_authentication(OTHERS.into(), others).await
+        {
+            let mut counts = self.lock();
+            counts.others = counts.others.saturating_add(others);
+            drop(counts);
+            failed = Some(error);
+        }
+        if let Some(error) = failed {
+            tracing::error!(?error, "failed authentication could not be recorded; trying again");
+        }
+    }
+
+    fn put_back(&self, address: IpAddr, count: i64) {
+        let mut counts = self.lock();
+        let before = counts.by_address.entry(address).or_default();
+        *before = before.saturating_add(count);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One client has as many IPv6 addresses of its network as it likes.
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(it) => {
+            let [a, b, c, d, ..] = it.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+    }
+}
+
+/// Every window, until the process ends.
+pub async fn follow(failures: Arc<AuthFailures>, vault: Vault) {
+    let mut ticks = tokio::time::interval(WINDOW);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        failures.write(&vault).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_beyond_the_bound_share_one_count() {
+        let failures = AuthFailures::default();
+        for last in 0..=255 {
+            failures.note(IpAddr::from([192, 0, 2, last]));
+            failures.note(IpAddr::from([192, 0, 2, last]));
+        }
+        let counts = failures.lock();
+        assert_eq!(counts.by_address.len(), ADDRESSES_MAX);
+        assert!(counts.by_address.values().all(|it| *it == 2));
+        assert_eq!(counts.others, 2 * (256 - 128));
+    }
+
+    #[test]
+    fn addresses_of_one_ipv6_network_have_one_count() {
+        let failures = AuthFailures::default();
+        for last in 0..1000_u16 {
+            failures.note(Ipv6Addr::new(0x2001, 0xdb8, 0, 7, 1, 2, 3, last).into());
+        }
+        let counts = failures.lock();
+        let all: Vec<_> = counts.by_address.iter().collect();
+        assert_eq!(all, [(&"2001:db8:0:7::".parse().unwrap(), &1000)]);
+    }
+}

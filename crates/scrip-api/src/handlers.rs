@@ -1,0 +1,17 @@
+//! One function per route: parses the request, calls one operation, renders its outcome.
+
+pub(crate) mod api_keys;
+pub(crate) mod applications;
+pub(crate) mod connection_formulas;
+mod html;
+pub(crate) mod logs;
+pub(crate) mod notifications;
+pub(crate) mod pages;
+pub(crate) mod permissions;
+pub mod probes;
+pub(crate) mod sessions;
+pub(crate) mod tenants;
+pub(crate) mod threeds;
+pub(crate) mod token_intents;
+pub(crate) mod tokenize;
+pub(crate) mod tokens;

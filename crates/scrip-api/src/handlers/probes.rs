@@ -1,0 +1,82 @@
+//! Probes for whoever runs the process. They need no key and tell nothing.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::response::Response;
+use scrip_core::store::StoreError;
+use tokio::{sync::Mutex, time::timeout};
+
+use crate::{app::App, middleware::trace::TraceId, problem::Problem, wire};
+
+/// The process answers.
+pub(crate) async fn healthz() -> Response {
+    healthy()
+}
+
+pub fn healthy() -> Response {
+    wire::answer::json(200, r#"{"status":"ok"}"#.to_owned())
+}
+
+/// Whoever asks gives up soon, and takes silence for what it likes.
+pub const READY_WITHIN: Duration = Duration::from_secs(2);
+
+/// Anybody may ask, and a check costs a transaction: at most four of them a second.
+const KEPT_FOR: Duration = Duration::from_millis(250);
+
+/// The outcome of the last readiness check.
+#[derive(Debug, Default)]
+pub struct Readiness(Mutex<Option<Checked>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Checked {
+    at: Duration,
+    is_ready: bool,
+}
+
+impl Checked {
+    fn is_fresh(self, app: &App) -> bool {
+        (app.ticks)().saturating_sub(self.at) < KEPT_FOR
+    }
+}
+
+/// The store serves. While the keys are not open, `sealed.rs` answers instead.
+pub(crate) async fn readyz(app: &Arc<App>, trace: &TraceId) -> Response {
+    answer(is_ready(app).await, trace)
+}
+
+pub fn answer(is_ready: bool, trace: &TraceId) -> Response {
+    if is_ready {
+        return wire::answer::json(200, r#"{"status":"ready"}"#.to_owned());
+    }
+    Problem::NotReady.response(trace)
+}
+
+/// What the last check said, or a new one if that is too long ago. Requests that come during a
+/// check share its outcome.
+pub async fn is_ready(app: &Arc<App>) -> bool {
+    let last = app.readiness.0.try_lock().ok().and_then(|it| *it);
+    if let Some(last) = last.filter(|it| it.is_fresh(app)) {
+        return last.is_ready;
+    }
+    // In a task of its own: a client that breaks off must not end the check, or each of many such
+    // clients would start one.
+    let checking = tokio::spawn(check(Arc::clone(app)));
+    timeout(READY_WITHIN, checking).await.is_ok_and(|it| it.unwrap_or(false))
+}
+
+async fn check(app: Arc<App>) -> bool {
+    let mut last = app.readiness.0.lock().await;
+    if let Some(last) = last.filter(|it| it.is_fresh(&app)) {
+        return last.is_ready;
+    }
+    app.metrics.readiness_checks.one();
+    let checked = timeout(READY_WITHIN, app.vault.store.check_ready()).await;
+    let late = || Err(StoreError::Unavailable("the store does not answer".into()));
+    let checked = checked.unwrap_or_else(|_| late());
+    if let Err(error) = &checked {
+        tracing::error!(?error, "readiness check failed");
+    }
+    let is_ready = checked.is_ok();
+    *last = Some(Checked { at: (app.ticks)(), is_ready });
+    is_ready
+}

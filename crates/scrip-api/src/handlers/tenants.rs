@@ -1,0 +1,57 @@
+//! Handlers of the tenant: a sentence each.
+
+use scrip_core::operations::{
+    delete_tenant::delete_tenant,
+    get_tenant::{get_tenant, get_tenant_quotas},
+    get_tenant_usage::get_tenant_usage,
+    update_tenant::update_tenant,
+};
+
+use crate::{
+    pipeline::Asked,
+    routes::Handling,
+    wire::{
+        self, answer,
+        policy::{tenant, usage},
+    },
+};
+
+pub(crate) fn get(asked: Asked) -> Handling {
+    Box::pin(async move {
+        let mandate = asked.mandate()?;
+        Ok(answer::rendered(tenant::found(get_tenant(&asked.app.vault, &mandate).await?)))
+    })
+}
+
+pub(crate) fn update(mut asked: Asked) -> Handling {
+    Box::pin(async move {
+        let (name, edit) = tenant::parse_update(wire::json::read(&asked.body)?)?;
+        let remember = asked.remember(tenant::updated);
+        let (vault, mandate) = (&asked.app.vault, asked.mandate()?);
+        let updated = update_tenant(vault, mandate, name, edit, remember).await?;
+        asked.app.reload().await?;
+        Ok(answer::rendered(tenant::updated(&updated)))
+    })
+}
+
+pub(crate) fn delete(asked: Asked) -> Handling {
+    Box::pin(async move {
+        delete_tenant(&asked.app.vault, asked.mandate()?).await?;
+        asked.app.reload().await?;
+        Ok(answer::rendered(answer::done()))
+    })
+}
+
+pub(crate) fn quotas(asked: Asked) -> Handling {
+    Box::pin(async move {
+        let mandate = asked.mandate()?;
+        Ok(answer::rendered(tenant::quotas(get_tenant_quotas(&asked.app.vault, &mandate).await?)))
+    })
+}
+
+pub(crate) fn usage(asked: Asked) -> Handling {
+    Box::pin(async move {
+        let mandate = asked.mandate()?;
+        Ok(answer::rendered(usage::found(&get_tenant_usage(&asked.app.vault, &mandate).await?)))
+    })
+}

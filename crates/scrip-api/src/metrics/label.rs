@@ -1,0 +1,87 @@
+//! Labels are words of ours: enums, each with its own counters. There is no way to make one of text
+//! that came from outside.
+
+use std::marker::PhantomData;
+
+use scrip_core::measure::{Counter, Level};
+
+/// A closed set of words.
+pub trait Label: Copy + 'static {
+    const ALL: &'static [Self];
+
+    fn as_str(self) -> &'static str;
+
+    /// Its place in [`Label::ALL`].
+    fn index(self) -> usize;
+}
+
+/// Declares enums whose variants are words for the page of metrics.
+#[macro_export]
+macro_rules! labels {
+    ($($(#[$about:meta])* $visibility:vis enum $Name:ident {
+        $($(#[$of:meta])* $variant:ident $text:literal,)+
+    })+) => {$(
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        $visibility enum $Name { $($(#[$of])* $variant),+ }
+
+        impl $crate::metrics::label::Label for $Name {
+            const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+
+            #[expect(clippy::as_conversions, reason = "a unit variant is its own place")]
+            fn index(self) -> usize {
+                self as usize
+            }
+        }
+    )+};
+}
+
+/// One number for each word.
+#[derive(Debug)]
+pub struct PerLabel<L, N> {
+    numbers: Vec<N>,
+    of: PhantomData<L>,
+}
+
+pub type Counters<L> = PerLabel<L, Counter>;
+pub type Levels<L> = PerLabel<L, Level>;
+
+impl<L: Label, N: Default> Default for PerLabel<L, N> {
+    fn default() -> Self {
+        Self { numbers: L::ALL.iter().map(|_| N::default()).collect(), of: PhantomData }
+    }
+}
+
+impl<L: Label, N> PerLabel<L, N> {
+    fn get(&self, label: L) -> Option<&N> {
+        self.numbers.get(label.index())
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &N)> {
+        L::ALL.iter().map(|it| it.as_str()).zip(&self.numbers)
+    }
+}
+
+impl<L: Label> Counters<L> {
+    pub fn one(&self, label: L) {
+        self.add(label, 1);
+    }
+
+    pub fn add(&self, label: L, count: u64) {
+        if let Some(counter) = self.get(label) {
+            counter.add(count);
+        }
+    }
+}
+
+impl<L: Label> Levels<L> {
+    pub fn set(&self, label: L, level: u64) {
+        if let Some(it) = self.get(label) {
+            it.set(level);
+        }
+    }
+}

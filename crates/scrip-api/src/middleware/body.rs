@@ -1,0 +1,118 @@
+//! Reading a request's body: bounded in length, in time, in rate and in memory.
+
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use tokio::time::timeout;
+
+use crate::{
+    app::{App, body_memory::BodyReservation, memory_pool::Exhausted},
+    metrics::MemoryRefused,
+    problem::Problem,
+};
+
+/// The whole body, and memory for it and for what will be parsed from it.
+pub async fn read_body(
+    app: &App,
+    body: &mut Body,
+    bytes_max: usize,
+    reservation: &mut BodyReservation,
+) -> Result<Bytes, Problem> {
+    read_within(app, app.limits.body_deadline, (body, bytes_max), reservation).await
+}
+
+/// The same for a request that needs no key, which anybody can send: it has less time.
+pub(crate) async fn read_keyless_body(
+    app: &App,
+    body: &mut Body,
+    bytes_max: usize,
+    reservation: &mut BodyReservation,
+) -> Result<Bytes, Problem> {
+    let deadline = app.limits.body_deadline.min(app.limits.keyless_body_deadline);
+    read_within(app, deadline, (body, bytes_max), reservation).await
+}
+
+async fn read_within(
+    app: &App,
+    deadline: Duration,
+    (body, bytes_max): (&mut Body, usize),
+    reservation: &mut BodyReservation,
+) -> Result<Bytes, Problem> {
+    if body.size_hint().lower() > u64::try_from(bytes_max).unwrap_or(u64::MAX) {
+        return Err(Problem::TooLarge);
+    }
+    let arriving = Arriving { bytes_max, first: Bytes::new(), whole: Vec::new() };
+    let arrived = timeout(deadline, arriving.read(app, body, reservation)).await;
+    let body = arrived.map_err(|_| Problem::BodyTimeout)??;
+    reservation.grow_for_parsing(body.len()).map_err(|it| refuse(app, it))?;
+    Ok(body)
+}
+
+fn refuse(app: &App, exhausted: Exhausted) -> Problem {
+    app.metrics.bodies_refused.one(MemoryRefused::of(exhausted));
+    Problem::NoBodyMemory
+}
+
+/// What has come of a body. Nearly every body is one chunk, which is then not copied.
+struct Arriving {
+    bytes_max: usize,
+    first: Bytes,
+    whole: Vec<u8>,
+}
+
+impl Arriving {
+    fn len(&self) -> usize {
+        self.first.len().max(self.whole.len())
+    }
+
+    /// In windows, in each of which enough must come.
+    async fn read(
+        mut self,
+        app: &App,
+        body: &mut Body,
+        reservation: &mut BodyReservation,
+    ) -> Result<Bytes, Problem> {
+        let rate = app.limits.request_rate;
+        loop {
+            let before = self.len();
+            let reading = self.read_chunks(app, body, reservation);
+            let Ok(read) = timeout(rate.window, reading).await else {
+                let bytes = self.len().saturating_sub(before);
+                if rate.is_missed(u64::try_from(bytes).unwrap_or(u64::MAX)) {
+                    return Err(Problem::BodyTimeout);
+                }
+                continue;
+            };
+            read?;
+            let Self { first, whole, .. } = self;
+            return Ok(if whole.is_empty() { first } else { whole.into() });
+        }
+    }
+
+    async fn read_chunks(
+        &mut self,
+        app: &App,
+        body: &mut Body,
+        reservation: &mut BodyReservation,
+    ) -> Result<(), Problem> {
+        while let Some(frame) = body.frame().await {
+            let broken = |_| Problem::Malformed("the body broke off".to_owned());
+            let Ok(chunk) = frame.map_err(broken)?.into_data() else { continue };
+            if self.len().saturating_add(chunk.len()) > self.bytes_max {
+                return Err(Problem::TooLarge);
+            }
+            reservation.grow(chunk.len()).map_err(|it| refuse(app, it))?;
+            if self.first.is_empty() {
+                self.first = chunk;
+                continue;
+            }
+            if self.whole.is_empty() {
+                self.whole.extend_from_slice(&self.first);
+            }
+            self.whole.extend_from_slice(&chunk);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,103 @@
+//! Whose address a request comes from, when proxies stand in between.
+
+use std::net::{IpAddr, SocketAddr};
+
+use hyper::HeaderMap;
+use ipnet::IpNet;
+
+const HEADER: &str = "x-forwarded-for";
+
+/// Networks whose proxies are believed. Nobody else's word about an address counts: anyone can
+/// write the header.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TrustedProxies(pub Vec<IpNet>);
+
+impl TrustedProxies {
+    /// The peer, unless it is a proxy of ours; then the last hop that is none. Every proxy appends
+    /// whom it was asked by, so that only what stands right of a stranger was written by ours.
+    pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let mut client = peer.to_canonical();
+        // Several headers are one list.
+        let values = headers.get_all(HEADER).iter().rev();
+        let hops = values.flat_map(|it| it.as_bytes().rsplit(|it| *it == b','));
+        for hop in hops {
+            if !self.has(client) {
+                return client;
+            }
+            // Whoever wrote this, what stands further left is no better.
+            let Some(hop) = parse(hop) else { return client };
+            client = hop.to_canonical();
+        }
+        client
+    }
+
+    pub fn has(&self, address: IpAddr) -> bool {
+        self.0.iter().any(|it| it.contains(&address))
+    }
+}
+
+/// Some proxies add a port, and brackets with it.
+fn parse(hop: &[u8]) -> Option<IpAddr> {
+    let hop = std::str::from_utf8(hop).ok()?.trim();
+    let bare = hop.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(hop);
+    bare.parse().ok().or_else(|| hop.parse::<SocketAddr>().ok().map(|it| it.ip()))
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(peer: &str, forwarded: &[&str], expected: &str) {
+        let trusted = ["10.0.0.0/8", "192.0.2.7/32", "2001:db8:ff::/48", "127.0.0.1/32"];
+        let proxies = TrustedProxies(trusted.map(|it| it.parse().unwrap()).to_vec());
+        let mut headers = HeaderMap::new();
+        for value in forwarded {
+            headers.append(HEADER, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        }
+        let client = proxies.client(peer.parse().unwrap(), &headers);
+        assert_eq!(client, expected.parse::<IpAddr>().unwrap(), "{peer} {forwarded:?}");
+    }
+
+    #[test]
+    fn a_stranger_is_who_it_is_whatever_it_writes() {
+        check("203.0.113.9", &[], "203.0.113.9");
+        check("203.0.113.9", &["198.51.100.1"], "203.0.113.9");
+        check("203.0.113.9", &["10.0.0.1", "127.0.0.1"], "203.0.113.9");
+        check("2001:db8::1", &["198.51.100.1"], "2001:db8::1");
+        check("::ffff:203.0.113.9", &["198.51.100.1"], "203.0.113.9");
+    }
+
+    #[test]
+    fn behind_our_proxies_it_is_the_last_hop_that_is_not_one() {
+        check("10.0.0.1", &["198.51.100.1"], "198.51.100.1");
+        check("::ffff:10.0.0.1", &["198.51.100.1"], "198.51.100.1");
+        check("10.0.0.1", &["1.1.1.1, 198.51.100.1, 10.2.0.1"], "198.51.100.1");
+        check("10.0.0.1", &["1.1.1.1", "198.51.100.1", "10.2.0.1,192.0.2.7"], "198.51.100.1");
+        check("10.0.0.1", &["2001:db8::5"], "2001:db8::5");
+        check("2001:db8:ff::1", &["[2001:db8::5]:4711"], "2001:db8::5");
+        check("2001:db8:ff::1", &["[2001:db8::5]"], "2001:db8::5");
+        check("10.0.0.1", &["198.51.100.1:4711"], "198.51.100.1");
+        check("10.0.0.1", &["::ffff:198.51.100.1"], "198.51.100.1");
+        // A mapped address of ours is ours.
+        check("10.0.0.1", &["198.51.100.1, ::ffff:10.9.9.9"], "198.51.100.1");
+        // Ours from end to end: the first of them.
+        check("10.0.0.1", &["10.0.0.3, 10.0.0.2"], "10.0.0.3");
+        check("10.0.0.1", &[], "10.0.0.1");
+    }
+
+    #[test]
+    fn what_cannot_be_read_ends_the_search() {
+        check("10.0.0.1", &["198.51.100.1, nonsense"], "10.0.0.1");
+        check("10.0.0.1", &["198.51.100.1, nonsense, 10.0.0.2"], "10.0.0.2");
+        check("10.0.0.1", &["198.51.100.1,"], "10.0.0.1");
+        check("10.0.0.1", &["198.51.100.1", ""], "10.0.0.1");
+        check("10.0.0.1", &["198.51.100.1, 10.0.0.256"], "10.0.0.1");
+        check("10.0.0.1", &["198.51.100.1 198.51.100.2"], "10.0.0.1");
+        check("10.0.0.1", &["fe80::1%eth0"], "10.0.0.1");
+        check("10.0.0.1", &["198.51.100.1, \u{e9}"], "10.0.0.1");
+        check("10.0.0.1", &["unknown"], "10.0.0.1");
+    }
+}

@@ -1,0 +1,36 @@
+//! The OpenAPI document, and the page made of it.
+//!
+//! The document is the file `openapi/openapi.json`, which is part of the program. It does not depend on
+//! settings. `openapi/tests` compares it with the route tables and with the tables of the code.
+
+mod page;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+const SOURCE: &str = include_str!("openapi/openapi.json");
+
+pub(crate) const STYLE: &str = include_str!("openapi/style.css");
+
+/// The document. A test ensures that the source is JSON.
+pub fn document() -> &'static Value {
+    static DOCUMENT: LazyLock<Value> =
+        LazyLock::new(|| serde_json::from_str(SOURCE).unwrap_or_default());
+    &DOCUMENT
+}
+
+/// The document as the server sends it: without the whitespace of the source.
+pub(crate) fn json() -> Bytes {
+    static JSON: LazyLock<Bytes> = LazyLock::new(|| document().to_string().into());
+    JSON.clone()
+}
+
+/// The document as a page for people.
+pub(crate) fn html() -> Bytes {
+    static HTML: LazyLock<Bytes> = LazyLock::new(|| page::render(document()).into());
+    HTML.clone()
+}

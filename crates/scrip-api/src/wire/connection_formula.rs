@@ -1,0 +1,109 @@
+//! A connection formula, as clients read it.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use scrip_core::connection_formula::{CATALOG, Features, Field, Formula};
+use serde::Serialize;
+
+/// Written once; an answer shares it.
+static RENDERED: LazyLock<Bytes> = LazyLock::new(|| {
+    let formulas: Vec<_> = CATALOG.iter().map(WireFormula::of).collect();
+    // Writing texts and flags into memory cannot fail.
+    Bytes::from(serde_json::to_vec(&formulas).unwrap_or_default())
+});
+
+pub(crate) fn catalog() -> Bytes {
+    Bytes::clone(&RENDERED)
+}
+
+#[derive(Serialize)]
+struct WireFormula {
+    id: &'static str,
+    display_name: &'static str,
+    method: &'static str,
+    fields: Vec<WireField>,
+    supported_currencies: &'static [&'static str],
+    supported_countries: &'static [&'static str],
+    supported_features: WireFeatures,
+}
+
+#[derive(Serialize)]
+struct WireField {
+    key: &'static str,
+    display_name: &'static str,
+    required: bool,
+    format: &'static str,
+    secret: bool,
+}
+
+#[derive(Serialize)]
+struct WireFeatures {
+    three_d_secure_pass_through: bool,
+    delayed_capture: bool,
+    partial_capture: bool,
+    partial_refunds: bool,
+    refunds: bool,
+    zero_auth: bool,
+    void: WireVoid,
+}
+
+#[derive(Serialize)]
+struct WireVoid {
+    #[serde(rename = "voidAllowed")]
+    void_allowed: bool,
+}
+
+impl WireFormula {
+    fn of(formula: &'static Formula) -> Self {
+        Self {
+            id: formula.id,
+            display_name: formula.display_name,
+            method: "card",
+            fields: formula.fields.iter().map(WireField::of).collect(),
+            supported_currencies: &formula.currencies,
+            supported_countries: &formula.countries,
+            supported_features: WireFeatures::of(&formula.features),
+        }
+    }
+}
+
+impl WireField {
+    fn of(field: &Field) -> Self {
+        let Field { key, display_name, required, secret } = *field;
+        Self { key, display_name, required, format: "text", secret }
+    }
+}
+
+impl WireFeatures {
+    fn of(features: &Features) -> Self {
+        Self {
+            three_d_secure_pass_through: features.three_d_secure_pass_through,
+            delayed_capture: features.delayed_capture,
+            partial_capture: features.partial_capture,
+            partial_refunds: features.partial_refunds,
+            refunds: features.refunds,
+            zero_auth: features.zero_auth,
+            void: WireVoid { void_allowed: features.void },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_written_once() {
+        let (first, second) = (catalog(), catalog());
+        assert!(first.len() > 1000);
+        assert!(std::ptr::eq(first.as_ptr(), second.as_ptr()));
+    }
+
+    #[test]
+    fn example_of_the_document_is_a_formula_of_the_catalog() {
+        let short = CATALOG.iter().filter(|it| it.currencies.len() < 8 && it.countries.len() < 8);
+        let first = short.take(1).map(|it| serde_json::json!(WireFormula::of(it)));
+        crate::openapi::tests::assert_examples("ConnectionFormula", first);
+    }
+}

@@ -1,0 +1,192 @@
+//! Taking attributes out of a JSON object, one type at a time. All that is wrong is told at once.
+
+use std::{collections::BTreeMap, fmt};
+
+use scrip_core::{
+    error::{Error, FieldError},
+    plain::Plain,
+};
+use scrip_threeds::request::{Part, Reader};
+use serde_json::{Map, Value};
+
+use crate::problem::Problem;
+
+pub struct Fields {
+    object: Map<String, Value>,
+    pub(crate) errors: Vec<FieldError>,
+}
+
+/// Without the values, which may be secret.
+impl fmt::Debug for Fields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fields").finish_non_exhaustive()
+    }
+}
+
+/// What a name has: nothing, null, or a value.
+pub(crate) enum Field<T> {
+    Absent,
+    Null,
+    Given(T),
+}
+
+impl<T> Field<T> {
+    /// For requests in which null says the same as nothing.
+    pub(crate) fn given(self) -> Option<T> {
+        match self {
+            Self::Given(value) => Some(value),
+            Self::Absent | Self::Null => None,
+        }
+    }
+
+    /// For patches, in which null takes something back.
+    pub(crate) fn patched(self) -> Option<Option<T>> {
+        match self {
+            Self::Given(value) => Some(Some(value)),
+            Self::Null => Some(None),
+            Self::Absent => None,
+        }
+    }
+}
+
+impl Fields {
+    pub fn of(body: Plain) -> Result<Self, Problem> {
+        match body.into_exposed() {
+            Value::Object(object) => Ok(Self { object, errors: Vec::new() }),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => {
+                Err(Problem::Malformed("the body must be a JSON object".to_owned()))
+            }
+        }
+    }
+
+    pub(crate) fn any(&mut self, name: &str) -> Option<Value> {
+        self.object.remove(name)
+    }
+
+    pub(crate) fn text(&mut self, name: &'static str) -> Field<String> {
+        self.take(name, "must be text", into_text)
+    }
+
+    pub(crate) fn boolean(&mut self, name: &'static str) -> Field<bool> {
+        self.take(name, "must be true or false", |value| value.as_bool())
+    }
+
+    pub(crate) fn count(
+        &mut self,
+        name: &'static str,
+        most: usize,
+        rule: &'static str,
+    ) -> Field<usize> {
+        self.take(name, rule, |value| {
+            let count = usize::try_from(value.as_u64()?).ok()?;
+            (1..=most).contains(&count).then_some(count)
+        })
+    }
+
+    pub(crate) fn texts(&mut self, name: &'static str) -> Field<Vec<String>> {
+        self.take(name, "must be an array of texts", |value| {
+            let Value::Array(items) = value else { return None };
+            items.into_iter().map(into_text).collect()
+        })
+    }
+
+    pub(crate) fn text_map(&mut self, name: &'static str) -> Field<BTreeMap<String, String>> {
+        self.take(name, "must be a map from text to text", |value| {
+            let Value::Object(object) = value else { return None };
+            // Clients write null for what they leave out, inside a map too.
+            let given = object.into_iter().filter(|(_, value)| !value.is_null());
+            given.map(|(name, value)| Some((name, into_text(value)?))).collect()
+        })
+    }
+
+    pub(crate) fn object(&mut self, name: &'static str) -> Field<Map<String, Value>> {
+        self.take(name, "must be an object", |value| {
+            if let Value::Object(object) = value { Some(object) } else { None }
+        })
+    }
+
+    /// An attribute whose parts are declared elsewhere, each with its type.
+    pub(crate) fn part<T: Part>(&mut self, name: &'static str) -> Option<T> {
+        let mut reader = Reader::default();
+        let read = reader.attribute(&mut self.object, name);
+        self.note(reader);
+        read
+    }
+
+    /// All attributes that were not taken yet, declared in the same way.
+    pub(crate) fn rest<T: Part>(&mut self) -> Option<T> {
+        let mut reader = Reader::default();
+        let read = T::read(Value::Object(std::mem::take(&mut self.object)), &mut reader);
+        self.note(reader);
+        read
+    }
+
+    fn note(&mut self, reader: Reader) {
+        let found = reader.violations().into_iter();
+        self.errors.extend(found.map(|it| FieldError::new(it.path, it.message)));
+    }
+
+    /// What a parser makes of a given value; its complaints join the others.
+    pub(crate) fn parse<T, U>(
+        &mut self,
+        field: Field<T>,
+        parse: impl FnOnce(T) -> Result<U, Vec<FieldError>>,
+    ) -> Field<U> {
+        match field {
+            Field::Absent => Field::Absent,
+            Field::Null => Field::Null,
+            Field::Given(value) => match parse(value) {
+                Ok(parsed) => Field::Given(parsed),
+                Err(errors) => {
+                    self.errors.extend(errors);
+                    Field::Absent
+                }
+            },
+        }
+    }
+
+    pub(crate) fn require(&mut self, name: &'static str) {
+        if !self.errors.iter().any(|it| it.field == name) {
+            self.errors.push(FieldError::new(name, "is required"));
+        }
+    }
+
+    /// What was read, unless there was something to complain about.
+    pub(crate) fn finish_with<T>(self, value: Option<T>) -> Result<T, Problem> {
+        match value {
+            Some(value) if self.errors.is_empty() => Ok(value),
+            _ => Err(Error::Invalid(self.errors).into()),
+        }
+    }
+
+    pub fn finish(self) -> Result<(), Problem> {
+        if self.errors.is_empty() { Ok(()) } else { Err(Error::Invalid(self.errors).into()) }
+    }
+
+    fn take<T>(
+        &mut self,
+        name: &'static str,
+        rule: &'static str,
+        read: impl FnOnce(Value) -> Option<T>,
+    ) -> Field<T> {
+        match self.object.remove(name) {
+            None => Field::Absent,
+            Some(Value::Null) => Field::Null,
+            Some(value) => match read(value) {
+                Some(value) => Field::Given(value),
+                None => {
+                    self.errors.push(FieldError::new(name, rule));
+                    Field::Absent
+                }
+            },
+        }
+    }
+}
+
+fn into_text(value: Value) -> Option<String> {
+    if let Value::String(text) = value { Some(text) } else { None }
+}

@@ -1,0 +1,149 @@
+//! Records of what was done and seen, on the wire.
+
+#[cfg(test)]
+mod tests;
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use scrip_core::{
+    answer::Rendered,
+    audit::{
+        EntityType, Operation,
+        chain::{Log, LogRecord},
+        message::{message, parse_outcome},
+        walk::RecordFilter,
+    },
+    error::Error,
+    id::ApplicationId,
+    operations::list_logs::{LogPage, LogsAsked},
+    page::PAGE_SIZE,
+    time::Timestamp,
+};
+use serde::Serialize;
+
+use crate::{
+    problem::Problem,
+    wire::{
+        answer::render,
+        query::{Query, invalid},
+        tokens::list::{CursorPagination, parse_cursor},
+    },
+};
+
+/// The longest name that an entity has, and some more.
+const ENTITY_CHARS_MAX: usize = 512;
+
+pub(crate) fn parse(query: &Query<'_>) -> Result<LogsAsked, Problem> {
+    let known = "is not one that records have";
+    let entity = query.one("entity_id")?;
+    if entity.is_some_and(|it| it.chars().count() > ENTITY_CHARS_MAX) {
+        return Err(invalid("entity_id", "must have at most 512 characters"));
+    }
+    let filter = RecordFilter {
+        entity_type: one_of(query, "entity_type", EntityType::parse, known)?,
+        entity: entity.map(str::to_owned),
+        operation: one_of(query, "operation", Operation::parse, known)?,
+        outcome: one_of(query, "outcome", parse_outcome, known)?,
+        actor: one_of(query, "actor_id", ApplicationId::parse, "must be the id of an application")?,
+        from: date(query, "start_date")?,
+        to: date(query, "end_date")?,
+        without_log_reads: false,
+    };
+    Ok(LogsAsked {
+        filter,
+        start: query.one("start")?.map(parse_cursor).transpose()?,
+        page: page(query)?,
+        size: query.size()?.unwrap_or(PAGE_SIZE),
+    })
+}
+
+fn one_of<T>(
+    query: &Query<'_>,
+    name: &'static str,
+    parse: impl Fn(&str) -> Option<T>,
+    rule: &'static str,
+) -> Result<Option<T>, Problem> {
+    let Some(text) = query.one(name)? else { return Ok(None) };
+    parse(text).map(Some).ok_or_else(|| invalid(name, rule))
+}
+
+/// As far as anybody counts.
+fn page(query: &Query<'_>) -> Result<Option<usize>, Problem> {
+    let page = query.page_number()?;
+    if page.is_some_and(|it| u32::try_from(it).is_err()) {
+        return Err(invalid("page", "must be at most 4294967295"));
+    }
+    Ok(page)
+}
+
+fn date(query: &Query<'_>, name: &'static str) -> Result<Option<Timestamp>, Problem> {
+    let parse = |it: &str| Timestamp::parse_date(name, it);
+    let date = query.one(name)?.map(parse).transpose();
+    date.map_err(|error| Problem::Failed(Error::from(error)))
+}
+
+#[derive(Debug, Serialize)]
+pub struct LogBody<'a> {
+    id: String,
+    tenant_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    actor_id: Option<String>,
+    actor_type: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_key_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entity_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    entity_id: &'a str,
+    operation: &'a str,
+    outcome: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    trace_id: &'a str,
+    address: &'a str,
+    created_at: String,
+}
+
+pub fn body(log: Log, record: &LogRecord) -> LogBody<'_> {
+    let operation = Operation::parse(&record.operation);
+    LogBody {
+        // A record's number never changes and never comes again.
+        id: format!("{}-{}", log.as_str(), record.n),
+        tenant_id: record.tenant.to_string(),
+        actor_id: record.actor.map(|it| it.to_string()),
+        actor_type: &record.actor_kind,
+        api_key_id: record.api_key.map(|it| it.to_string()),
+        entity_type: operation.and_then(Operation::entity_type).map(EntityType::as_str),
+        entity_id: &record.entity,
+        operation: &record.operation,
+        outcome: &record.outcome,
+        message: message(&record.operation, &record.outcome),
+        trace_id: &record.trace,
+        address: &record.address,
+        created_at: record.at.to_string(),
+    }
+}
+
+#[derive(Serialize)]
+struct LogPageBody<'a> {
+    pagination: CursorPagination,
+    data: Vec<LogBody<'a>>,
+}
+
+pub(crate) fn listed(page: &LogPage) -> Rendered {
+    let next = page.next.as_ref().map(|it| URL_SAFE_NO_PAD.encode(it.as_bytes()));
+    let pagination = CursorPagination { page_size: page.size, next };
+    let data = page.records.iter().map(|(log, it)| body(*log, it)).collect();
+    render(200, &LogPageBody { pagination, data })
+}
+
+#[derive(Serialize)]
+struct EntityTypeBody {
+    display_name: &'static str,
+    value: &'static str,
+}
+
+pub(crate) fn entity_types() -> Rendered {
+    let body = |it: EntityType| EntityTypeBody { display_name: it.name(), value: it.as_str() };
+    render(200, &EntityType::ALL.map(body))
+}

@@ -1,0 +1,59 @@
+//! Examples of the OpenAPI document, made by the code that writes responses.
+
+use scrip_core::{
+    audit::{
+        Operation,
+        chain::{Log, LogRecord},
+    },
+    id::{ApiKeyId, ApplicationId, TenantId},
+    time::Timestamp,
+};
+use scrip_seal::Mac;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::{
+    openapi::tests::{assert_examples, assert_limit_usize},
+    wire::{
+        log::{ENTITY_CHARS_MAX, LogPageBody, body, entity_types},
+        tokens::list::CursorPagination,
+    },
+};
+
+#[test]
+fn examples_of_records_are_what_the_code_writes() {
+    let record = record();
+    let page = |next: Option<&str>| {
+        let pagination = CursorPagination { page_size: 20, next: next.map(str::to_owned) };
+        json!(LogPageBody { pagination, data: vec![body(Log::Access, &record)] })
+    };
+    assert_examples("Log", [json!(body(Log::Access, &record))]);
+    assert_examples("LogPage", [page(Some("AgEAAAAB3Q0rXw")), page(None)]);
+    let types: Vec<Value> = serde_json::from_str(&entity_types().body).unwrap();
+    assert_examples("LogEntityType", types.into_iter().take(1));
+}
+
+#[test]
+fn limit_of_entity_ids_is_in_the_document() {
+    assert_limit_usize(&["list_logs.entity_id"], "maxLength", ENTITY_CHARS_MAX);
+}
+
+fn record() -> LogRecord {
+    let id = |byte| Uuid::from_bytes([byte; 16]);
+    LogRecord {
+        tenant: TenantId(id(0x5f)),
+        n: 17,
+        at: Timestamp { unix_ms: 1_793_525_400_000 },
+        actor_kind: "application".to_owned(),
+        actor: Some(ApplicationId(id(0x0b))),
+        operation: Operation::GetToken.as_str().to_owned(),
+        entity: id(0xd3).to_string(),
+        outcome: "masked".to_owned(),
+        trace: "7f3b".to_owned(),
+        address: "192.0.2.7".to_owned(),
+        api_key: Some(ApiKeyId(id(0x4c))),
+        os_user: None,
+        repeats: None,
+        link: Mac([0; 32]),
+    }
+}

@@ -1,0 +1,41 @@
+//! Examples of the OpenAPI document, made by the code that writes responses.
+
+use scrip_core::{
+    access::Condition,
+    container::Container,
+    permission::{Permission, Transform},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    openapi::tests::assert_examples,
+    wire::policy::access::{ConditionBody, RuleBody},
+};
+
+#[test]
+fn examples_of_access_rules_are_what_the_code_writes() {
+    assert_examples("AccessRule", examples());
+}
+
+fn examples() -> Vec<Value> {
+    let container = Container::root();
+    let rule = RuleBody {
+        description: "Everything, in clear",
+        priority: 1,
+        container: Some(container.as_str()),
+        conditions: None,
+        transform: Transform::Reveal.as_str(),
+        permissions: vec![Permission::TokenRead.as_str()],
+    };
+    let condition = Condition::IdStartsWith("card-".to_owned());
+    let (attribute, operator, value) = condition.parts();
+    let of_session = RuleBody {
+        description: "One customer's cards",
+        container: None,
+        conditions: Some(vec![ConditionBody { attribute, operator, value }]),
+        transform: Transform::Mask.as_str(),
+        permissions: vec![Permission::TokenRead.as_str()],
+        ..rule
+    };
+    vec![json!(rule), json!(of_session)]
+}

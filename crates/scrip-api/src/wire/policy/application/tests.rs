@@ -1,0 +1,71 @@
+//! Examples of the OpenAPI document, made by the code that writes responses.
+
+use scrip_core::permission::ApplicationKind;
+use serde_json::{Value, json};
+
+use crate::{
+    openapi::tests::assert_examples,
+    wire::policy::application::{ApplicationBody, KeyBody, PermissionBody},
+};
+
+#[test]
+fn examples_of_applications_are_what_the_code_writes() {
+    assert_examples("Application", [example(Shown::Later)]);
+    assert_examples("CreatedApplication", [example(Shown::Once)]);
+    assert_examples("ApiKey", [json!(key_example(Shown::Later))]);
+    assert_examples("CreatedApiKey", [json!(key_example(Shown::Once))]);
+    assert_examples("Permission", [permission_example()]);
+}
+
+/// A key is shown when it is made, and never again.
+#[derive(Clone, Copy)]
+enum Shown {
+    Once,
+    Later,
+}
+
+impl Shown {
+    /// Only an application that was made without a key has none to show.
+    fn key_text(self) -> Option<&'static str> {
+        match self {
+            Self::Once => Some("key_test_us_pub_4QK7ZP2M9XW1B6TJ8HN3CR5VDY0AGSFE4QK7ZP2"),
+            Self::Later => None,
+        }
+    }
+}
+
+fn example(shown: Shown) -> Value {
+    let later = matches!(shown, Shown::Later);
+    json!(ApplicationBody {
+        id: "d3c1f0a4-6b7e-4e52-9a1d-8f5b2c7e4a60".to_owned(),
+        tenant_id: "5f8d1a3e-2b07-4f7e-9d0c-6c1b9f4e2a71".to_owned(),
+        name: "Checkout page",
+        key: shown.key_text(),
+        keys: vec![key_example(shown)],
+        r#type: ApplicationKind::Public.as_str(),
+        permissions: vec!["token:create"],
+        rules: Vec::new(),
+        created_by: Some("0b6c9d52-7e41-4a38-8f19-3d2a5e7c6b90".to_owned()),
+        created_at: "2026-11-01T09:30:00+00:00".to_owned(),
+        modified_by: later.then(|| "0b6c9d52-7e41-4a38-8f19-3d2a5e7c6b90".to_owned()),
+        modified_at: later.then(|| "2026-11-02T10:00:00+00:00".to_owned()),
+    })
+}
+
+fn key_example(shown: Shown) -> KeyBody<'static> {
+    KeyBody {
+        id: "7a2e9c41-5d3f-4b86-8e0a-1f6c4d9b2e75".to_owned(),
+        key: shown.key_text(),
+        created_by: Some("0b6c9d52-7e41-4a38-8f19-3d2a5e7c6b90".to_owned()),
+        created_at: "2026-11-01T09:30:00+00:00".to_owned(),
+    }
+}
+
+fn permission_example() -> Value {
+    use scrip_core::permission::Permission::TokenCreate;
+    json!(PermissionBody {
+        r#type: TokenCreate.as_str(),
+        description: TokenCreate.description(),
+        application_types: TokenCreate.kinds().iter().map(|it| it.as_str()).collect(),
+    })
+}

@@ -1,0 +1,175 @@
+//! Tenants on the wire. Settings are texts there, even those that are true or false.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use scrip_core::{
+    answer::Rendered,
+    application::Name,
+    error::FieldError,
+    operations::update_tenant::EditSettings,
+    plain::Plain,
+    policy::Stamp,
+    quota::Quotas,
+    tenant::{DeduplicationBehavior, Settings, Tenant, TenantKind, TenantRecord},
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    problem::Problem,
+    wire::{answer::render, fields::Fields, policy::application::parse_name},
+};
+
+/// A name, and what becomes of the settings: those that are named change, null takes one back to
+/// its default, and the others stay.
+pub(crate) fn parse_update(body: Plain) -> Result<(Name, EditSettings), Problem> {
+    let mut fields = Fields::of(body)?;
+    let name = parse_name(&mut fields);
+    let given = match fields.any("settings") {
+        None | Some(Value::Null) => serde_json::Map::new(),
+        Some(Value::Object(given)) => given,
+        Some(_) => {
+            fields.errors.push(FieldError::new("settings", "must be a map from text to text"));
+            serde_json::Map::new()
+        }
+    };
+    let mut edits: Vec<Edit> = Vec::new();
+    for (setting, rule, edit) in SETTINGS {
+        let Some(value) = given.get(*setting) else { continue };
+        let text = value.as_str();
+        let readable = value.is_null()
+            || text.is_some_and(|it| edit(&mut Settings::default(), Some(it)).is_some());
+        if readable {
+            edits.push((*edit, text.map(str::to_owned)));
+        } else {
+            fields.errors.push(FieldError::new(format!("settings.{setting}"), rule));
+        }
+    }
+    let edit: EditSettings = Box::new(move |mut settings| {
+        for (edit, text) in &edits {
+            let _: Option<()> = edit(&mut settings, text.as_deref());
+        }
+        settings
+    });
+    fields.finish_with(name).map(|name| (name, edit))
+}
+
+/// Sets one from its text, or back to its default; nothing when the text is not one.
+type Set = fn(&mut Settings, Option<&str>) -> Option<()>;
+type Edit = (Set, Option<String>);
+
+const BOOLEAN: &str = "must be \"true\" or \"false\"";
+
+const SETTINGS: &[(&str, &str, Set)] = &[
+    ("fingerprint_tokens", BOOLEAN, |it, text| {
+        it.fingerprint_tokens = boolean(text, Settings::default().fingerprint_tokens)?;
+        Some(())
+    }),
+    ("deduplicate_tokens", BOOLEAN, |it, text| {
+        it.deduplicate_tokens = boolean(text, Settings::default().deduplicate_tokens)?;
+        Some(())
+    }),
+    (
+        "token_deduplication_behavior",
+        "must be \"read_existing\" or \"update_existing\"",
+        |it, text| {
+            let assumed = Some(Settings::default().token_deduplication_behavior);
+            it.token_deduplication_behavior = text.map_or(assumed, DeduplicationBehavior::parse)?;
+            Some(())
+        },
+    ),
+    ("disable_ephemeral_proxy", BOOLEAN, |it, text| {
+        it.disable_ephemeral_proxy = boolean(text, Settings::default().disable_ephemeral_proxy)?;
+        Some(())
+    }),
+];
+
+fn boolean(text: Option<&str>, assumed: bool) -> Option<bool> {
+    match text {
+        None => Some(assumed),
+        Some("true") => Some(true),
+        Some("false") => Some(false),
+        Some(_) => None,
+    }
+}
+
+pub fn settings(settings: &Settings) -> BTreeMap<&'static str, String> {
+    BTreeMap::from([
+        ("fingerprint_tokens", settings.fingerprint_tokens.to_string()),
+        ("deduplicate_tokens", settings.deduplicate_tokens.to_string()),
+        ("token_deduplication_behavior", settings.token_deduplication_behavior.as_str().to_owned()),
+        ("disable_ephemeral_proxy", settings.disable_ephemeral_proxy.to_string()),
+    ])
+}
+
+#[derive(Serialize)]
+struct TenantBody<'a> {
+    id: String,
+    name: &'a str,
+    r#type: &'static str,
+    settings: BTreeMap<&'static str, String>,
+    created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    modified_by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    modified_at: Option<String>,
+}
+
+pub(crate) fn found(tenant: &Tenant) -> Rendered {
+    let Tenant { id, name, kind, settings, created, modified, .. } = tenant;
+    body((id.to_string(), name, *kind), settings, (*created, *modified))
+}
+
+pub(crate) fn updated(tenant: &TenantRecord) -> Rendered {
+    let TenantRecord { id, name, kind, settings, created, modified, .. } = tenant;
+    body((id.to_string(), name, *kind), settings, (*created, *modified))
+}
+
+fn body(
+    (id, name, kind): (String, &Name, TenantKind),
+    settings: &Settings,
+    (created, modified): (Stamp, Option<Stamp>),
+) -> Rendered {
+    let body = TenantBody {
+        id,
+        name: name.as_str(),
+        r#type: kind.as_str(),
+        settings: self::settings(settings),
+        created_at: created.at.to_string(),
+        modified_by: modified.and_then(|it| it.by).map(|it| it.to_string()),
+        modified_at: modified.map(|it| it.at.to_string()),
+    };
+    render(200, &body)
+}
+
+#[derive(Debug, Serialize)]
+pub struct QuotasBody {
+    log_retention_seconds: u64,
+    tokenize_limit: u64,
+    detokenize_limit: u64,
+    cvc_retention_seconds: u64,
+    token_intent_retention_seconds: u64,
+    rate_limit: String,
+    threeds_access: bool,
+    deletion_grace_seconds: u64,
+}
+
+pub fn quotas_body(quotas: &Quotas) -> QuotasBody {
+    QuotasBody {
+        log_retention_seconds: quotas.log_retention_seconds,
+        tokenize_limit: quotas.tokenize_limit,
+        detokenize_limit: quotas.detokenize_limit,
+        cvc_retention_seconds: quotas.cvc_retention_seconds,
+        token_intent_retention_seconds: quotas.token_intent_retention_seconds,
+        rate_limit: quotas.rate_limit.to_string(),
+        threeds_access: quotas.threeds_access,
+        deletion_grace_seconds: quotas.deletion_grace_seconds,
+    }
+}
+
+pub(crate) fn quotas(quotas: &Quotas) -> Rendered {
+    render(200, &quotas_body(quotas))
+}

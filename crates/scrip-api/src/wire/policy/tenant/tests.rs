@@ -1,0 +1,50 @@
+//! Examples of the OpenAPI document, made by the code that writes responses.
+
+use scrip_core::{
+    quota::Quotas,
+    tenant::{DeduplicationBehavior, Settings, TenantKind},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    openapi::{document, tests::assert_examples},
+    wire::policy::tenant::{SETTINGS, TenantBody, quotas_body, settings},
+};
+
+#[test]
+fn examples_of_tenants_are_what_the_code_writes() {
+    assert_examples("Tenant", [example()]);
+    assert_examples("Quotas", [json!(quotas_body(&Quotas::default_for(TenantKind::Test)))]);
+}
+
+/// The document has the settings that are read, each with the texts that it accepts.
+#[test]
+fn settings_and_their_values_are_in_the_document() {
+    let known = ["true", "false"].into_iter();
+    let known = known.chain(DeduplicationBehavior::ALL.map(DeduplicationBehavior::as_str));
+    let known: Vec<_> = known.collect();
+    let schemas = &document()["components"]["schemas"];
+    for (schema, null) in [("Tenant", None), ("TenantUpdate", Some(Value::Null))] {
+        let described = schemas[schema]["properties"]["settings"]["properties"].as_object();
+        let described = described.unwrap();
+        assert_eq!(described.len(), SETTINGS.len(), "{schema}");
+        for (name, _, set) in SETTINGS {
+            let accepts = |it: &&&'static str| set(&mut Settings::default(), Some(it)).is_some();
+            let accepted = known.iter().filter(accepts).map(|it| json!(it)).chain(null.clone());
+            let accepted = accepted.collect::<Vec<_>>();
+            assert_eq!(described[*name]["enum"], json!(accepted), "{schema}.settings.{name}");
+        }
+    }
+}
+
+fn example() -> Value {
+    json!(TenantBody {
+        id: "5f8d1a3e-2b07-4f7e-9d0c-6c1b9f4e2a71".to_owned(),
+        name: "Acme",
+        r#type: TenantKind::Test.as_str(),
+        settings: settings(&Settings::default()),
+        created_at: "2026-11-01T09:30:00+00:00".to_owned(),
+        modified_by: Some("0b6c9d52-7e41-4a38-8f19-3d2a5e7c6b90".to_owned()),
+        modified_at: Some("2026-11-02T10:00:00+00:00".to_owned()),
+    })
+}

@@ -1,0 +1,166 @@
+//! The part of an address behind the question mark.
+
+use std::borrow::Cow;
+
+use scrip_core::{
+    error::{Error, FieldError},
+    page::{PAGE_SIZE, PAGE_SIZE_MAX, Page, PageAsked},
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{problem::Problem, wire::json};
+
+/// Names and values in the order they came, decoded.
+pub(crate) struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'a> Query<'a> {
+    pub(crate) fn parse(text: Option<&'a str>) -> Self {
+        let text = text.unwrap_or_default();
+        Self(form_urlencoded::parse(text.as_bytes()).collect())
+    }
+
+    /// All values of a name. Clients write some lists as `id=a&id=b`.
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(it, _)| it == name).map(|(_, value)| &**value)
+    }
+
+    /// The value of a name that decides something, and so must not be two.
+    pub(crate) fn one(&self, name: &'static str) -> Result<Option<&str>, Problem> {
+        let mut values = self.all(name);
+        match (values.next(), values.next()) {
+            (first, None) => Ok(first),
+            (_, Some(_)) => Err(invalid(name, "must be given once")),
+        }
+    }
+
+    pub(crate) fn page(&self) -> Result<PageAsked, Problem> {
+        let number = self.page_number()?.unwrap_or(1);
+        Ok(PageAsked { number, size: self.size()?.unwrap_or(PAGE_SIZE) })
+    }
+
+    pub(crate) fn page_number(&self) -> Result<Option<usize>, Problem> {
+        self.number("page", usize::MAX)
+    }
+
+    pub(crate) fn size(&self) -> Result<Option<usize>, Problem> {
+        self.number("size", PAGE_SIZE_MAX)
+    }
+
+    /// Names and values. Clients write them as `metadata.k=v`, `metadata[k]=v` or
+    /// `metadata={"k":"v"}`.
+    pub(crate) fn metadata(&self) -> Result<Vec<(String, String)>, Problem> {
+        let mut entries = Vec::new();
+        for (name, value) in &self.0 {
+            if &**name == "metadata" {
+                let rule = "must be a JSON object from text to text";
+                let read = json::read(value.as_bytes()).map_err(|_| invalid("metadata", rule))?;
+                let Value::Object(object) = read.into_exposed() else {
+                    return Err(invalid("metadata", rule));
+                };
+                for (name, value) in object {
+                    let Value::String(value) = value else { return Err(invalid("metadata", rule)) };
+                    entries.push((name, value));
+                }
+                continue;
+            }
+            let bracketed = || name.strip_prefix("metadata[")?.strip_suffix(']');
+            if let Some(key) = name.strip_prefix("metadata.").or_else(bracketed) {
+                entries.push((key.to_owned(), value.clone().into_owned()));
+            }
+        }
+        Ok(entries)
+    }
+
+    fn number(&self, name: &'static str, most: usize) -> Result<Option<usize>, Problem> {
+        let Some(text) = self.one(name)? else { return Ok(None) };
+        let digits = text.bytes().all(|it| it.is_ascii_digit());
+        let number = text.parse().ok().filter(|it| digits && (1..=most).contains(it));
+        let rule = if name == "size" { "must be from 1 to 100" } else { "must be 1 or more" };
+        number.map(Some).ok_or_else(|| invalid(name, rule))
+    }
+}
+
+pub(crate) fn invalid(name: &'static str, rule: &'static str) -> Problem {
+    Problem::Failed(Error::from(FieldError::new(name, rule)))
+}
+
+#[derive(Serialize)]
+pub(crate) struct Paged<T> {
+    pagination: Pagination,
+    data: Vec<T>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Pagination {
+    total_items: usize,
+    page_number: usize,
+    page_size: usize,
+    total_pages: usize,
+}
+
+/// A page on the wire.
+pub(crate) fn paged<'a, T, U>(page: &'a Page<T>, show: impl Fn(&'a T) -> U) -> Paged<U> {
+    Paged { pagination: pagination(page), data: page.items.iter().map(show).collect() }
+}
+
+pub(crate) fn pagination<T>(page: &Page<T>) -> Pagination {
+    Pagination {
+        total_items: page.total,
+        page_number: page.asked.number,
+        page_size: page.asked.size,
+        total_pages: page.total_pages(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Option<(usize, usize)>) {
+        let asked = Query::parse(Some(text)).page().ok();
+        assert_eq!(asked.map(|it| (it.number, it.size)), expected, "{text}");
+    }
+
+    #[test]
+    fn pages() {
+        check("", Some((1, 20)));
+        check("page=3&size=100", Some((3, 100)));
+        check("size=0", None);
+        check("size=101", None);
+        check("page=0", None);
+        check("page=-1", None);
+        check("page=%2B1", None);
+        check("page=", None);
+        check("page=1&page=2", None);
+        check("page=99999999999999999999999", None);
+    }
+
+    #[track_caller]
+    fn check_metadata(text: &str, expected: Option<&[(&str, &str)]>) {
+        let read = Query::parse(Some(text)).metadata().ok();
+        let read: Option<Vec<_>> =
+            read.as_ref().map(|it| it.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect());
+        assert_eq!(read.as_deref(), expected, "{text}");
+    }
+
+    #[test]
+    fn metadata_is_written_in_three_ways() {
+        check_metadata("metadata.k=v", Some(&[("k", "v")]));
+        check_metadata("metadata%5Bk%5D=v", Some(&[("k", "v")]));
+        check_metadata("metadata=%7B%22k%22%3A%22v%22%7D", Some(&[("k", "v")]));
+        check_metadata("metadata.a.b=v&x=1&metadata.c=", Some(&[("a.b", "v"), ("c", "")]));
+        check_metadata("metadata=v", None);
+        check_metadata("metadata=[]", None);
+        check_metadata("metadata=%7B%22k%22%3A1%7D", None);
+    }
+
+    #[test]
+    fn lists_are_decoded() {
+        let query = Query::parse(Some("id=a%20b&x=1&id=c"));
+        assert_eq!(query.all("id").collect::<Vec<_>>(), ["a b", "c"]);
+        assert_eq!(query.one("x").unwrap(), Some("1"));
+        assert!(query.one("id").is_err());
+    }
+}

@@ -1,0 +1,12 @@
+//! 3-D Secure sessions on the wire. (`session.rs` is about the sessions of browsers' keys.)
+
+mod authentication;
+mod device;
+mod request;
+mod session;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use authentication::{authenticated, challenge_result};
+pub(crate) use request::{Seen, parse_authentication, parse_device, parse_new};
+pub(crate) use session::{created, found, updated};

@@ -1,0 +1,9 @@
+//! JSON of tokens and token intents.
+
+pub(crate) mod card;
+pub(crate) mod detokenize;
+pub(crate) mod list;
+pub(crate) mod search;
+pub(crate) mod token;
+pub(crate) mod token_intent;
+pub(crate) mod tokenize;

@@ -1,0 +1,23 @@
+//! Examples of the OpenAPI document, made by the code that writes responses.
+
+use super::{AdditionalBody, CardBody, CountryBody};
+
+/// With every attribute that there is.
+pub(crate) fn example() -> CardBody<'static> {
+    let authentication = Some(scrip_core::bin_data::Authentication::ScaRequired.as_str());
+    CardBody {
+        bin: "42424242",
+        last4: "4242",
+        expiration_month: Some(12),
+        expiration_year: Some(2031),
+        brand: Some("visa"),
+        funding: Some("debit"),
+        authentication,
+        issuer_country: Some(CountryBody { alpha2: "FR", name: "France", numeric: "250" }),
+        additional: vec![AdditionalBody {
+            brand: "cartes-bancaires",
+            funding: Some("debit"),
+            authentication,
+        }],
+    }
+}

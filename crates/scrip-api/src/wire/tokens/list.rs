@@ -1,0 +1,147 @@
+//! Lists of tokens on the wire: what is asked behind the question mark, and pages.
+
+#[cfg(test)]
+mod tests;
+
+use axum::response::Response;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use scrip_core::{
+    answer::{Rendered, Span},
+    container::Container,
+    cursor_page::{CursorPage, TokenFilter, TokensAsked},
+    id::TokenId,
+    numbered_page::NumberedAsked,
+    page::{PAGE_SIZE, Page},
+    token::TokenView,
+    token_type::TokenType,
+};
+use scrip_seal::{Fingerprint, Sealed};
+use serde::Serialize;
+
+use crate::{
+    problem::Problem,
+    wire::{
+        answer,
+        query::{Query, invalid, pagination},
+        tokens::token,
+    },
+};
+
+/// A container with its path and a row's number, sealed, is far shorter.
+const CURSOR_CHARS_MAX: usize = 1024;
+const IDS_MAX: usize = 1000;
+/// A token has no more of them.
+const METADATA_MAX: usize = 50;
+
+/// By cursor.
+pub(crate) fn parse(query: &Query<'_>) -> Result<TokensAsked, Problem> {
+    for name in ["id", "ids"] {
+        if query.all(name).next().is_some() {
+            return Err(invalid(name, "is not a filter of this list; a token is at /tokens/{id}"));
+        }
+    }
+    Ok(TokensAsked {
+        container: query
+            .one("container")?
+            .map(|it| parse_container("container", it))
+            .transpose()?,
+        filter: parse_filter(query)?,
+        start: query.one("start")?.map(parse_cursor).transpose()?,
+        size: query.size()?.unwrap_or(PAGE_SIZE),
+    })
+}
+
+fn parse_filter(query: &Query<'_>) -> Result<TokenFilter, Problem> {
+    let mut filters = Vec::new();
+    if let Some(text) = query.one("type")? {
+        filters.push(TokenFilter::Type(parse_type("type", text)?));
+    }
+    if let Some(text) = query.one("fingerprint")? {
+        filters.push(TokenFilter::Fingerprint(Fingerprint::parse(text)));
+    }
+    let mut metadata = query.metadata()?.into_iter();
+    if let Some((name, value)) = metadata.next() {
+        filters.push(TokenFilter::Metadata { name, value });
+    }
+    if metadata.next().is_some() {
+        return Err(invalid("metadata", "this list takes one entry of metadata at a time"));
+    }
+    let first = filters.pop();
+    if !filters.is_empty() {
+        let rule = "type, fingerprint and metadata cannot be combined; container goes with any";
+        return Err(invalid("type", rule));
+    }
+    Ok(first.unwrap_or(TokenFilter::All))
+}
+
+pub(crate) fn parse_type(field: &'static str, text: &str) -> Result<TokenType, Problem> {
+    TokenType::parse(text).ok_or_else(|| invalid(field, "is not a type of token"))
+}
+
+pub(crate) fn parse_container(field: &'static str, text: &str) -> Result<Container, Problem> {
+    Container::parse(text).map_err(|rule| invalid(field, rule))
+}
+
+pub(crate) fn parse_cursor(text: &str) -> Result<Sealed, Problem> {
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok().filter(|_| text.len() <= CURSOR_CHARS_MAX);
+    let rule = "must be the next of an earlier page of the same list";
+    bytes.map(Sealed::from_stored).ok_or_else(|| invalid("start", rule))
+}
+
+/// By page number.
+pub(crate) fn parse_v1(query: &Query<'_>) -> Result<NumberedAsked, Problem> {
+    let named: Vec<_> = query.all("id").chain(query.all("ids")).collect();
+    if named.len() > IDS_MAX {
+        return Err(invalid("id", "must be at most 1000"));
+    }
+    // A text that cannot be an id is no token's.
+    let mut ids: Vec<_> = named.iter().filter_map(|it| TokenId::parse(it).ok()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let ids = (!named.is_empty()).then_some(ids);
+    let mut metadata: Vec<(String, String)> = Vec::new();
+    let given = query.metadata()?;
+    if given.len() > METADATA_MAX {
+        return Err(invalid("metadata", "must have at most 50 entries"));
+    }
+    for (name, value) in given {
+        // Of one name the first counts.
+        if !metadata.iter().any(|(it, _)| it.to_lowercase() == name.to_lowercase()) {
+            metadata.push((name, value));
+        }
+    }
+    Ok(NumberedAsked { ids, data: None, metadata, page: query.page()? })
+}
+
+#[derive(Serialize)]
+pub(crate) struct CursorPagination {
+    pub(crate) page_size: usize,
+    /// Null on the last page: a client's iterator looks for that.
+    pub(crate) next: Option<String>,
+}
+
+pub(crate) fn listed(page: CursorPage) -> Response {
+    let next = page.next.map(|it| URL_SAFE_NO_PAD.encode(it.as_bytes()));
+    let pagination = CursorPagination { page_size: page.size, next };
+    tokens(&pagination, page.tokens)
+}
+
+pub(crate) fn listed_v1(page: Page<TokenView>) -> Response {
+    tokens(&pagination(&page), page.items)
+}
+
+fn tokens(pagination: &impl Serialize, views: Vec<TokenView>) -> Response {
+    let pagination = answer::render(200, pagination).body;
+    let mut body = format!("{{\"pagination\":{pagination},\"data\":[");
+    let mut tokens = Vec::with_capacity(views.len());
+    for (token, view) in views.iter().enumerate() {
+        if token > 0 {
+            body.push(',');
+        }
+        let start = body.len();
+        body.push_str(&token::found(view).body);
+        tokens.push(Span { token, start, end: body.len() });
+    }
+    body.push_str("]}");
+    answer::tokens(Rendered { status: 200, body, tokens }, views)
+}

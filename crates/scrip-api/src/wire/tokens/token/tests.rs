@@ -1,0 +1,112 @@
+//! Examples of the OpenAPI document, made by the code that writes responses.
+
+use scrip_core::{
+    tenant::DeduplicationBehavior,
+    token_type::TokenType::{self, Bank, Card, NetworkToken},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    openapi::tests::assert_examples,
+    wire::{
+        answer::render,
+        tokens::{
+            card,
+            token::{BankBody, DetailBody, ExtrasBody, TokenBody},
+        },
+    },
+};
+
+#[test]
+fn examples_of_tokens_are_what_the_code_writes() {
+    assert_examples("Token", examples_of_found());
+    assert_examples("CreatedToken", examples(Told::Created));
+    assert_examples("UpdatedToken", examples(Told::Updated));
+}
+
+/// As Get Token shows them.
+pub(crate) fn examples_of_found() -> Vec<Value> {
+    examples(Told::Found)
+}
+
+/// Which answer an example is of.
+#[derive(Clone, Copy)]
+enum Told {
+    Found,
+    Created,
+    Updated,
+}
+
+/// Between them they have every attribute that there is.
+fn examples(told: Told) -> Vec<Value> {
+    let number = "XXXXXXXXXXXX4242";
+    let bank = BankBody { routing_number: "021000021", account_number_last4: Some("6789") };
+    let account = json!({"routing_number": "021000021", "account_number": "000123456789"});
+    let whole = json!({
+        "number": "4242424242424242", "expiration_month": 12, "expiration_year": 2031, "cvc": "123",
+    });
+    let masked = json!({"number": number, "expiration_month": 12, "expiration_year": 2031});
+    [
+        (Card, DetailBody { card: Some(card::tests::example()), ..detail(Card) }, whole),
+        (
+            NetworkToken,
+            DetailBody { network_token: Some(card::tests::example()), ..detail(NetworkToken) },
+            masked,
+        ),
+        (Bank, DetailBody { bank: Some(bank), ..detail(Bank) }, account),
+    ]
+    .into_iter()
+    .map(|(token_type, mut detail, data)| {
+        if let (Told::Created, Card) = (told, token_type) {
+            (detail.modified_by, detail.modified_at) = (None, None);
+        }
+        let body = TokenBody {
+            id: "c06d0789-0a38-40be-b7cc-c28a6f76f1f1",
+            tenant_id: "5f8d1a3e-2b07-4f7e-9d0c-6c1b9f4e2a71".to_owned(),
+            r#type: token_type.as_str(),
+            fingerprint: Some("CC2XvyoohnqecEq4r3FtXv6MdCx4TbaW1UUTdCCN5MNL".to_owned()),
+            containers: vec!["/pci/high/"],
+            expires_at: None,
+            detail: Some(detail),
+            extras: extras(told, token_type),
+        };
+        let mut object = serde_json::from_str(&render(200, &body).body).unwrap_or_default();
+        if let Value::Object(object) = &mut object {
+            object.insert("data".to_owned(), data);
+        }
+        object
+    })
+    .collect()
+}
+
+fn detail(token_type: TokenType) -> DetailBody<'static> {
+    DetailBody {
+        mask: token_type.default_mask(),
+        card: None,
+        network_token: None,
+        bank: None,
+        metadata: Some(&METADATA),
+        search_indexes: Some(&[]),
+        fingerprint_expression: Some(token_type.default_fingerprint_expression()),
+        expires_at: Some("2031-12-31T00:00:00+00:00".to_owned()),
+        created_by: "d3c1f0a4-6b7e-4e52-9a1d-8f5b2c7e4a60".to_owned(),
+        created_at: "2026-11-01T09:30:00+00:00".to_owned(),
+        modified_by: Some("d3c1f0a4-6b7e-4e52-9a1d-8f5b2c7e4a60".to_owned()),
+        modified_at: Some("2026-11-02T10:00:00+00:00".to_owned()),
+    }
+}
+
+static METADATA: std::sync::LazyLock<std::collections::BTreeMap<String, String>> =
+    std::sync::LazyLock::new(|| [("customer".to_owned(), "7".to_owned())].into());
+
+/// The card is new, and the others were there already.
+fn extras(told: Told, token_type: TokenType) -> Option<ExtrasBody> {
+    let deduplicated = token_type != Card;
+    let behavior = deduplicated.then(|| DeduplicationBehavior::ReadExisting.as_str());
+    let extras = ExtrasBody { deduplicated, deduplication_behavior: behavior };
+    match told {
+        Told::Created => Some(extras),
+        Told::Updated if deduplicated => Some(extras),
+        Told::Updated | Told::Found => None,
+    }
+}

@@ -1,0 +1,92 @@
+//! Bank account data.
+
+use serde_json::Value;
+
+use crate::{card::fields::required, error::FieldError};
+
+/// What an answer tells about a bank account besides its data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BankDetails {
+    pub routing_number: String,
+    /// Absent when four digits would be the whole number.
+    pub account_number_last4: Option<String>,
+}
+
+/// # Errors
+/// Not nine digits, or the checksum does not hold.
+pub fn check_routing_number(text: &str) -> Result<(), &'static str> {
+    let digits = <[u8; 9]>::try_from(text.as_bytes()).ok();
+    let Some(digits) = digits.filter(|it| it.iter().all(u8::is_ascii_digit)) else {
+        return Err("must be nine digits");
+    };
+    // 3, 7 and 1 are coprime to 10, so changing any single digit breaks the sum.
+    let weights = [3, 7, 1].into_iter().cycle();
+    let sum: u32 = digits.iter().zip(weights).map(|(d, w)| u32::from(d - b'0') * w).sum();
+    if sum.is_multiple_of(10) { Ok(()) } else { Err("is not a routing number: its checksum fails") }
+}
+
+/// # Errors
+/// Not that many digits.
+pub fn check_account_number(text: &str, digits_min: usize) -> Result<(), &'static str> {
+    let digits = text.bytes().all(|it| it.is_ascii_digit());
+    if digits && (digits_min..=17).contains(&text.len()) {
+        return Ok(());
+    }
+    Err(if digits_min == 1 { "must be 1 to 17 digits" } else { "must be 3 to 17 digits" })
+}
+
+/// The data of a `bank` token: what is not part of a bank account is dropped.
+pub(crate) fn check_bank(data: &mut Value) -> Result<(), Vec<FieldError>> {
+    let Value::Object(object) = data else {
+        return Err(vec![FieldError::new("data", "must be an object")]);
+    };
+    object.retain(|name, value| {
+        matches!(name.as_str(), "routing_number" | "account_number") && !value.is_null()
+    });
+    let errors: Vec<_> = [
+        required(object, "routing_number", "data.routing_number", check_routing_number),
+        required(object, "account_number", "data.account_number", |it| check_account_number(it, 1)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+pub(crate) fn details(data: &Value) -> Option<BankDetails> {
+    let routing_number = data.get("routing_number")?.as_str()?.to_owned();
+    let account = data.get("account_number")?.as_str()?;
+    let hidden = account.len().checked_sub(4).filter(|it| *it > 0);
+    let account_number_last4 = hidden.and_then(|it| account.get(it..)).map(str::to_owned);
+    Some(BankDetails { routing_number, account_number_last4 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, valid: bool) {
+        assert_eq!(check_routing_number(text).is_ok(), valid, "{text:?}");
+    }
+
+    #[test]
+    fn routing_numbers() {
+        check("021000021", true);
+        check("021000022", false);
+        check("02100002", false);
+        check("02100002a", false);
+        check("021 000021", false);
+        check("٠٢١٠٠٠٠٢١", false);
+    }
+
+    #[test]
+    fn account_numbers() {
+        assert!(check_account_number("1", 1).is_ok());
+        assert!(check_account_number("12", 3).is_err());
+        assert!(check_account_number(&"1".repeat(17), 3).is_ok());
+        assert!(check_account_number(&"1".repeat(18), 1).is_err());
+        assert!(check_account_number("12-3", 1).is_err());
+        assert!(check_account_number("", 1).is_err());
+    }
+}

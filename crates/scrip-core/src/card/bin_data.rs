@@ -1,0 +1,92 @@
+//! What is known of a card by the first digits of its number.
+//!
+//! Three sources: the scheme's own ranges, which are built in; a file that the operator imported,
+//! which knows issuers too; and, for test tenants only, the sandbox cards. Only the digits that a
+//! masked reader sees anyway take part, so nothing that is told here tells more of the number.
+
+mod brand;
+mod built_in;
+mod country;
+mod encoded;
+mod facts;
+mod sandbox;
+mod table;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+
+use crate::policy::tenant::TenantKind;
+
+pub use self::{
+    brand::{Authentication, Brand, Funding},
+    country::Country,
+    encoded::Damage,
+    facts::{Additional, AdditionalBrand, BinDigits, Facts},
+    table::{BinTable, Block, Row},
+};
+
+/// BIN data as requests read it, while an import may replace it.
+#[derive(Debug, Default)]
+pub struct BinData {
+    imported: ArcSwapOption<BinTable>,
+}
+
+/// Facts, and who says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    pub facts: Facts,
+    pub origin: Origin,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The ranges of the schemes; also when nothing is known.
+    BuiltIn,
+    Imported,
+    Sandbox,
+}
+
+impl BinData {
+    /// Takes the place of what was imported before; nothing leaves the built-in ranges.
+    pub fn replace(&self, table: Option<BinTable>) {
+        self.imported.store(table.map(Arc::new));
+    }
+
+    #[must_use]
+    pub fn imported(&self) -> Option<Arc<BinTable>> {
+        self.imported.load_full()
+    }
+
+    #[must_use]
+    pub fn is_loaded(&self) -> bool {
+        self.imported.load().is_some()
+    }
+
+    /// What is known of the card with this number, for a tenant of this kind.
+    #[must_use]
+    pub fn find(&self, kind: TenantKind, number: &str) -> Known {
+        if kind == TenantKind::Test
+            && let Some(facts) = sandbox::find(number)
+        {
+            return Known { facts, origin: Origin::Sandbox };
+        }
+        let Some(block) = Block::of_number(number) else {
+            return Known { facts: Facts::default(), origin: Origin::BuiltIn };
+        };
+        let built_in = built_in::table().find(block).unwrap_or_default();
+        match self.imported.load().as_ref().and_then(|it| it.find(block)) {
+            Some(facts) => Known { facts: facts.over(built_in), origin: Origin::Imported },
+            None => Known { facts: built_in, origin: Origin::BuiltIn },
+        }
+    }
+}
+
+/// Whether this is the number of a sandbox card. Some of these have no valid checksum.
+#[must_use]
+pub fn is_sandbox_number(number: &str) -> bool {
+    sandbox::is_number(number)
+}
+
+#[cfg(test)]
+mod tests;

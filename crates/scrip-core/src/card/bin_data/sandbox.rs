@@ -1,0 +1,175 @@
+//! The sandbox cards. They are made up, and only test tenants know them.
+
+use Brand::{AmericanExpress, DinersClub, Discover, Jcb, Mastercard, Visa};
+
+use super::{Brand, Country, Facts, Funding};
+use crate::card::looks_like;
+
+/// By how the card looks to a masked reader, like everything here.
+pub(super) fn find(number: &str) -> Option<Facts> {
+    if let Some(card) = SPECIAL.iter().find(|it| looks_like(number, it.number)) {
+        let facts = Facts {
+            brand: card.brand,
+            funding: Some(card.funding),
+            country: Country::parse(card.country),
+            ..Facts::default()
+        };
+        let with = |facts: Facts, it: &Brand| facts.with(*it, Some(card.funding));
+        return Some(card.additional.iter().fold(facts, with));
+    }
+    let (brand, _) =
+        PLAIN.iter().find(|(_, numbers)| numbers.iter().any(|it| looks_like(number, it)))?;
+    let (funding, country) = (Some(Funding::Credit), Country::parse("US"));
+    Some(Facts { brand: Some(*brand), funding, country, ..Facts::default() })
+}
+
+pub(super) fn is_number(number: &str) -> bool {
+    let plain = PLAIN.iter().any(|(_, numbers)| numbers.contains(&number));
+    plain || SPECIAL.iter().any(|it| it.number == number)
+}
+
+/// Credit cards of the United States.
+const PLAIN: &[(Brand, &[&str])] = &[
+    (
+        Visa,
+        &[
+            "4000020000000000",
+            "4005562231212123",
+            "4761369980320253",
+            "4000000000000341",
+            "4005571701111111",
+            "4111111111111111",
+            "4264281511112228",
+            "4055011111111111",
+            "4264281500003339",
+            "4264281500001119",
+            "4242424242424242",
+            "4100000000000003",
+            "4200000000000002",
+            "4200000000000003",
+            "4200000000000004",
+            "4200000000000005",
+            "4200000000000006",
+            "4200000000000007",
+            "4200000000000008",
+            "4200000000000009",
+            "4200000000000010",
+            "4200000000000011",
+            "4200000000000012",
+            "4200000000000013",
+            "4200000000000014",
+            "4200000000000015",
+            "4200000000000016",
+            "4200000000000017",
+        ],
+    ),
+    (
+        Mastercard,
+        &[
+            "5204247750001471",
+            "5200000000001104",
+            "5424180011113336",
+            "5424180000000171",
+            "5405001111111165",
+            "5405001111111116",
+            "5427660064241339",
+            "5424180011110001",
+            "5555555555554444",
+            "5454545454545454",
+        ],
+    ),
+    (AmericanExpress, &["340000000004001", "370000000000002", "34343434343434"]),
+    (
+        Discover,
+        &[
+            "6011601160116011",
+            "6011361011110004",
+            "6011361000008888",
+            "6011361000001115",
+            "6011000400000000",
+        ],
+    ),
+    (Jcb, &["3566002020360505", "3566006663297692", "3528000700000000"]),
+    (DinersClub, &["36148900647913", "36700102000000"]),
+];
+
+struct Card {
+    number: &'static str,
+    brand: Option<Brand>,
+    funding: Funding,
+    country: &'static str,
+    additional: &'static [Brand],
+}
+
+/// Those that show what the others do not: debit, a second network, strong authentication.
+const SPECIAL: &[Card] = &[
+    Card {
+        number: "4150580996517927",
+        brand: Some(Visa),
+        funding: Funding::Credit,
+        country: "FR",
+        additional: &[Brand::CartesBancaires],
+    },
+    Card {
+        number: "4917610000000000",
+        brand: Some(Visa),
+        funding: Funding::Debit,
+        country: "GB",
+        additional: &[],
+    },
+    Card {
+        number: "4462030000000000",
+        brand: Some(Visa),
+        funding: Funding::Debit,
+        country: "GB",
+        additional: &[],
+    },
+    Card {
+        number: "6759649826438453",
+        brand: Some(Mastercard),
+        funding: Funding::Debit,
+        country: "GB",
+        additional: &[],
+    },
+    Card {
+        number: "5019717010103742",
+        brand: None,
+        funding: Funding::Debit,
+        country: "DK",
+        additional: &[Brand::Dankort],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{Block, built_in},
+        *,
+    };
+
+    #[test]
+    fn each_card_is_of_the_brand_that_its_number_says() {
+        let plain = PLAIN
+            .iter()
+            .flat_map(|(brand, numbers)| numbers.iter().map(|number| (*number, Some(*brand))));
+        let special = SPECIAL.iter().map(|it| (it.number, it.brand));
+        for (number, brand) in plain.chain(special) {
+            let block = Block::of_number(number).unwrap();
+            let known = built_in::table().find(block).and_then(|it| it.brand);
+            assert_eq!(known, brand, "{number}");
+            let facts = find(number).unwrap();
+            assert_eq!(facts.brand, brand, "{number}");
+            assert!(facts.funding.is_some() && facts.country.is_some(), "{number}");
+            assert!(is_number(number));
+        }
+    }
+
+    #[test]
+    fn others_are_not_known() {
+        assert_eq!(find("4012888888881881"), None);
+        assert!(!is_number("4012888888881881"));
+        // It looks like a sandbox card, and is none.
+        assert!(!is_number("4242424200004242"));
+        assert_eq!(find("4242424200004242"), find("4242424242424242"));
+    }
+}

@@ -1,0 +1,35 @@
+//! One attribute of a request that is not valid.
+
+use std::borrow::Cow;
+
+use scrip_expression::ExpressionError;
+
+/// An attribute path such as `containers[0]`, and the rule it broke. Never a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldError {
+    pub field: Cow<'static, str>,
+    pub problem: Cow<'static, str>,
+}
+
+impl FieldError {
+    #[must_use]
+    pub fn new(field: impl Into<Cow<'static, str>>, problem: &'static str) -> Self {
+        Self { field: field.into(), problem: Cow::Borrowed(problem) }
+    }
+
+    /// The same in a larger body, at this path.
+    #[must_use]
+    pub fn within(self, path: &str) -> Self {
+        let field = match (path, self.field.as_ref()) {
+            ("", _) => self.field,
+            (_, "") => path.to_owned().into(),
+            (_, field) => format!("{path}.{field}").into(),
+        };
+        Self { field, ..self }
+    }
+
+    #[must_use]
+    pub fn expression(field: impl Into<Cow<'static, str>>, error: ExpressionError) -> Self {
+        Self { field: field.into(), problem: Cow::Owned(error.to_string()) }
+    }
+}

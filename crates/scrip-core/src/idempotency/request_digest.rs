@@ -1,0 +1,137 @@
+//! Recognizes a repeated request.
+//!
+//! Many browsers share a public key, and with it the scope of idempotency keys. A stored response is
+//! replayed to them only if the second request equals the first one. What is stored for that is a
+//! keyed digest, inside the sealed head of the response.
+
+use serde_json::Value;
+
+use crate::{
+    policy::{caller::Caller, permission::ApplicationKind},
+    token::plain::Plain,
+};
+
+/// What a repeated request is compared by. The body is the parsed body; an encrypted body is
+/// decrypted first.
+#[derive(Debug, Clone, Copy)]
+pub struct SentRequest<'a> {
+    pub method: &'a str,
+    pub path: &'a str,
+    /// `None` for an operation that reads no body.
+    pub body: Option<&'a Plain>,
+}
+
+/// The key under which a response is stored, and the digest of the request that it belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnswerKey {
+    pub digest: [u8; 32],
+    /// `None` for private and management keys: their responses are replayed whatever the second
+    /// request says.
+    pub request: Option<[u8; 32]>,
+}
+
+impl SentRequest<'_> {
+    pub(crate) fn digest(&self, caller: &Caller) -> [u8; 32] {
+        // Capacity for a usual body, so that no copies of it are left by a growing buffer.
+        let mut bytes = Vec::with_capacity(2048);
+        if let Some(body) = self.body {
+            write_value(body.expose(), &mut bytes);
+        }
+        let bytes = scrip_seal::Secret::new(bytes);
+        let (method, path) = (self.method.as_bytes(), self.path.as_bytes());
+        caller.tenant().keys.request_digest(&[method, path, bytes.expose()])
+    }
+}
+
+impl Caller {
+    /// Whether many clients share the scope of this caller's idempotency keys, so that a response
+    /// is replayed only to an equal request.
+    #[must_use]
+    pub fn compares_requests(&self) -> bool {
+        self.session().is_some() || self.principal().kind() == ApplicationKind::Public
+    }
+}
+
+/// A digest that covers a card verification code would let its holder test codes.
+const LEFT_OUT: &str = "cvc";
+
+/// Every value begins with its kind, and texts with their length, so two different values never give
+/// the same bytes. Members are sorted by name.
+fn write_value(value: &Value, bytes: &mut Vec<u8>) {
+    match value {
+        Value::Null => bytes.push(b'n'),
+        Value::Bool(true) => bytes.push(b't'),
+        Value::Bool(false) => bytes.push(b'f'),
+        Value::Number(number) => write_text(b'#', &number.to_string(), bytes),
+        Value::String(text) => write_text(b'"', text, bytes),
+        Value::Array(items) => {
+            bytes.push(b'[');
+            items.iter().for_each(|it| write_value(it, bytes));
+            bytes.push(b']');
+        }
+        Value::Object(members) => {
+            bytes.push(b'{');
+            let mut sorted: Vec<_> = members.iter().filter(|(name, _)| *name != LEFT_OUT).collect();
+            sorted.sort_unstable_by_key(|(name, _)| *name);
+            for (name, member) in sorted {
+                write_text(b':', name, bytes);
+                write_value(member, bytes);
+            }
+            bytes.push(b'}');
+        }
+    }
+}
+
+fn write_text(kind: u8, text: &str, bytes: &mut Vec<u8>) {
+    bytes.push(kind);
+    bytes.extend_from_slice(&u64::try_from(text.len()).unwrap_or(u64::MAX).to_be_bytes());
+    bytes.extend_from_slice(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn written(value: &Value) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        write_value(value, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn request_digest_ignores_cvc_at_any_depth_and_member_order() {
+        let first = json!({"type": "card", "data": {"number": "4242", "cvc": "123"}});
+        let second = json!({"data": {"cvc": "456", "number": "4242"}, "type": "card"});
+        assert_eq!(written(&first), written(&second));
+        assert_eq!(
+            written(&json!({"a": [{"cvc": 1, "b": {"cvc": {"c": 2}}}]})),
+            written(&json!({"a": [{"b": {}}]}))
+        );
+    }
+
+    #[test]
+    fn different_bodies_give_different_bytes() {
+        let values = [
+            json!(null),
+            json!(1),
+            json!("1"),
+            json!([]),
+            json!({}),
+            json!([1, 2]),
+            json!([[1], 2]),
+            json!([1, [2]]),
+            json!(["1:", "2"]),
+            json!(["1", ":2"]),
+            json!({"a": 1}),
+            json!({"a": {"b": 1}}),
+            json!({"a": {}, "b": 1}),
+            json!({"cvv": "123"}),
+        ];
+        let mut all: Vec<_> = values.iter().map(written).collect();
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), values.len());
+    }
+}

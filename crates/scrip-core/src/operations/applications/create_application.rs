@@ -1,0 +1,87 @@
+//! Create Application, with its first key or without.
+
+use scrip_seal::Pepper;
+
+use crate::{
+    audit::Operation,
+    error::Error,
+    id::{ApplicationId, random_uuid},
+    idempotency::answer::Remember,
+    policy::{
+        PolicyWrite, Signed,
+        access::AccessPolicy,
+        application::{ApiKeyText, Application, ApplicationRecord, Name},
+        caller::Mandate,
+        change::{Decision, api_key_record, change_policy},
+        permission::ApplicationKind,
+    },
+    vault::Vault,
+};
+
+/// A tenant's policy is checked as a whole whenever it changes, so it has to have an end.
+const APPLICATIONS_MAX: usize = 5_000;
+
+#[derive(Debug)]
+pub struct NewApplication {
+    pub name: Name,
+    pub kind: ApplicationKind,
+    pub access: AccessPolicy,
+    pub create_key: CreateKey,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CreateKey {
+    Yes,
+    No,
+}
+
+#[derive(Debug, Clone)]
+pub struct CreatedApplication {
+    pub application: Application,
+    /// Shown now, and never again.
+    pub api_key: Option<ApiKeyText>,
+}
+
+/// # Errors
+/// The request breaks a rule, or the tenant has too many.
+pub async fn create_application(
+    vault: &Vault,
+    mandate: Mandate,
+    pepper: &Pepper,
+    new: NewApplication,
+    remember: Option<Remember<CreatedApplication>>,
+) -> Result<CreatedApplication, Error> {
+    new.access.check(new.kind).map_err(Error::Invalid)?;
+    let now = vault.clock.now();
+    let tenant = mandate.tenant();
+    let record = ApplicationRecord {
+        id: ApplicationId(random_uuid(vault.chance)),
+        tenant: tenant.id,
+        name: new.name,
+        kind: new.kind,
+        access: new.access,
+        created: mandate.stamp(now),
+        modified: None,
+    };
+    let api_key = (new.create_key == CreateKey::Yes)
+        .then(|| ApiKeyText::new(tenant.kind, new.kind.key_mark(), vault.chance));
+    let api_keys: Vec<_> = api_key
+        .iter()
+        .map(|it| api_key_record(vault, &mandate, record.id, it, pepper, now))
+        .collect();
+    let keys = &tenant.keys;
+    let mut writes = vec![PolicyWrite::PutApplication(Signed::new(keys, record.clone()))];
+    let signed = |it: &crate::policy::application::ApiKeyRecord| Signed::new(keys, it.clone());
+    writes.extend(api_keys.iter().map(signed).map(PolicyWrite::PutApiKey));
+    let entity = record.id.to_string();
+    let outcome = CreatedApplication { application: Application { record, api_keys }, api_key };
+    let operation = Operation::CreateApplication;
+    change_policy(vault, mandate, operation, now, remember, move |records| {
+        if records.applications.len() >= APPLICATIONS_MAX {
+            let reason = "a tenant has at most 5000 applications; delete one";
+            return Err(Error::Unprocessable { reason });
+        }
+        Ok(Decision { writes, entity, outcome })
+    })
+    .await
+}

@@ -1,0 +1,33 @@
+//! Delete API key.
+
+use crate::{
+    audit::Operation,
+    error::Error,
+    id::{ApiKeyId, ApplicationId},
+    policy::{
+        PolicyWrite,
+        caller::Mandate,
+        change::{Decision, change_policy, found},
+    },
+    vault::Vault,
+};
+
+/// # Errors
+/// The application has no such key.
+pub async fn delete_api_key(
+    vault: &Vault,
+    mandate: Mandate,
+    application: ApplicationId,
+    id: ApiKeyId,
+) -> Result<(), Error> {
+    let now = vault.clock.now();
+    change_policy(vault, mandate, Operation::DeleteApiKey, now, None, move |records| {
+        let application = found(records, application)?;
+        if !application.api_keys.iter().any(|it| it.id == id) {
+            return Err(Error::NotFound);
+        }
+        let writes = vec![PolicyWrite::RemoveApiKey(id)];
+        Ok(Decision { writes, entity: id.to_string(), outcome: () })
+    })
+    .await
+}

@@ -1,0 +1,38 @@
+//! List API keys of an application, and one of them.
+
+use crate::{
+    audit::Operation,
+    error::Error,
+    id::{ApiKeyId, ApplicationId},
+    operations::applications::list_applications::find_application,
+    policy::{application::ApiKeyRecord, caller::Mandate},
+    vault::Vault,
+};
+
+/// The oldest first.
+///
+/// # Errors
+/// There is no such application, or the read cannot be recorded.
+pub async fn list_api_keys<'a>(
+    vault: &Vault,
+    mandate: &'a Mandate,
+    application: ApplicationId,
+) -> Result<&'a [ApiKeyRecord], Error> {
+    let found = find_application(mandate, application)?;
+    vault.record_read(mandate, Operation::ListApiKeys, "").await?;
+    Ok(&found.api_keys)
+}
+
+/// # Errors
+/// The application has no such key, or the read cannot be recorded.
+pub async fn get_api_key<'a>(
+    vault: &Vault,
+    mandate: &'a Mandate,
+    application: ApplicationId,
+    id: ApiKeyId,
+) -> Result<&'a ApiKeyRecord, Error> {
+    let keys = &find_application(mandate, application)?.api_keys;
+    let found = keys.iter().find(|it| it.id == id).ok_or(Error::NotFound)?;
+    vault.record_read(mandate, Operation::GetApiKey, id.to_string()).await?;
+    Ok(found)
+}

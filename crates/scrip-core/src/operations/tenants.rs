@@ -1,0 +1,9 @@
+//! Operations on tenants.
+
+pub mod create_tenant;
+pub mod delete_tenant;
+pub mod get_tenant;
+pub mod get_tenant_usage;
+pub mod purge_tenants;
+pub mod restore_tenant;
+pub mod update_tenant;

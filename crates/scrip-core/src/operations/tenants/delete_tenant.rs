@@ -1,0 +1,86 @@
+//! Delete Tenant: its API keys stop at once. Its own keys are destroyed when the grace period of its
+//! quotas ends, and nothing of it opens afterwards; without a grace period, in the same step.
+
+use std::sync::Arc;
+
+use crate::{
+    audit::{AuditRecord, Operation},
+    error::Error,
+    id::TenantId,
+    operations::tenants::update_tenant::rewrite_tenant,
+    policy::{
+        caller::{Mandate, TenantDeletion},
+        directory::Directory,
+        tenant::{TenantRecord, quota::Quotas},
+    },
+    store::Changed,
+    time::Timestamp,
+    vault::Vault,
+};
+
+/// Until when the tenant can be restored; nothing when its keys are destroyed already.
+///
+/// # Errors
+/// The tenant is gone.
+pub async fn delete_tenant(vault: &Vault, mandate: Mandate) -> Result<Option<Timestamp>, Error> {
+    let grace = mandate.tenant().quotas.deletion_grace();
+    if grace.is_zero() {
+        return destroy_tenant(vault, mandate).await.map(|()| None);
+    }
+    let deletes_at = vault.clock.now().after(grace);
+    let delete = move |record: &mut TenantRecord| record.deletes_at = Some(deletes_at);
+    rewrite_tenant(vault, mandate, Operation::DeleteTenant, None, delete).await?;
+    Ok(Some(deletes_at))
+}
+
+/// Destroys the keys of tenants whose grace period is over; how many tenants.
+///
+/// # Errors
+/// The store did not answer.
+pub async fn destroy_due_tenants(vault: &Vault, directory: &Directory) -> Result<usize, Error> {
+    let mut destroyed = 0_usize;
+    if directory.deleting().is_empty() {
+        return Ok(destroyed);
+    }
+    let by = vault.store.not_after(vault.clock.earliest()).await?;
+    for tenant in directory.deleting() {
+        if tenant.deletes_at.is_none_or(|it| by < it) {
+            continue;
+        }
+        let now = vault.clock.now();
+        let audit = AuditRecord::of_vault(Operation::DeleteTenant, directory.audit_key(), now);
+        let mandate = Mandate::of_operator(Arc::clone(tenant));
+        match delete(vault, TenantDeletion::Due { mandate, by }, audit).await {
+            Ok(()) => destroyed = destroyed.saturating_add(1),
+            // Another node was first, or the tenant was restored.
+            Err(Error::NotFound) => (),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(destroyed)
+}
+
+async fn destroy_tenant(vault: &Vault, mandate: Mandate) -> Result<(), Error> {
+    let audit = AuditRecord::of(Operation::DeleteTenant, &mandate, vault.clock.now());
+    delete(vault, TenantDeletion::Asked(mandate), audit).await
+}
+
+/// By the operator, whatever became of its policy, and without a grace period.
+///
+/// # Errors
+/// The tenant is gone.
+pub async fn delete_tenant_by_id(
+    vault: &Vault,
+    tenant: TenantId,
+    quotas: Option<Quotas>,
+) -> Result<(), Error> {
+    let audit = vault.audit.of_operator(Operation::DeleteTenant, vault.clock.now())?;
+    delete(vault, TenantDeletion::ByOperator { tenant, quotas }, audit).await
+}
+
+async fn delete(vault: &Vault, deletion: TenantDeletion, audit: AuditRecord) -> Result<(), Error> {
+    match vault.store.delete_tenant(deletion, audit).await?? {
+        Changed::Done => Ok(()),
+        Changed::Stale => Err(Error::NotFound),
+    }
+}

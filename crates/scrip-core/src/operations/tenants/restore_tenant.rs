@@ -1,0 +1,16 @@
+//! Restore Tenant: takes back a deletion whose grace period has not ended. An operator's act.
+
+use crate::{
+    audit::Operation,
+    error::Error,
+    operations::tenants::update_tenant::rewrite_tenant,
+    policy::{caller::Mandate, tenant::TenantRecord},
+    vault::Vault,
+};
+
+/// # Errors
+/// The tenant's keys are destroyed already.
+pub async fn restore_tenant(vault: &Vault, mandate: Mandate) -> Result<TenantRecord, Error> {
+    let restore = |record: &mut TenantRecord| record.deletes_at = None;
+    rewrite_tenant(vault, mandate, Operation::RestoreTenant, None, restore).await
+}

@@ -1,0 +1,13 @@
+//! Operations on tokens.
+
+pub mod create_token;
+pub mod delete_token;
+pub mod detokenize;
+pub mod expire_token;
+pub mod get_token;
+pub mod list_tokens;
+pub mod list_tokens_v1;
+pub mod search_tokens;
+pub mod search_tokens_v1;
+pub mod tokenize;
+pub mod update_token;

@@ -1,0 +1,33 @@
+//! Delete Token.
+
+use crate::{
+    audit::{AuditRecord, Operation},
+    error::Error,
+    id::TokenId,
+    policy::{caller::Caller, permission::Permission},
+    store::Changed,
+    token::write::{
+        DeleteToken,
+        batch::{ATTEMPTS_MAX, too_contended},
+    },
+    vault::Vault,
+};
+
+/// # Errors
+/// There is no such live token, or no rule lets the caller delete it.
+pub async fn delete_token(vault: &Vault, caller: &Caller, id: &TokenId) -> Result<(), Error> {
+    for _ in 0..ATTEMPTS_MAX {
+        let now = vault.clock.now();
+        let inquiry = caller.inquire(Permission::TokenDelete)?;
+        let stored = vault.store.find_token(inquiry, id, now).await?.ok_or(Error::NotFound)?;
+        let permit = caller.permit(Permission::TokenDelete, &stored.record)?;
+        let audit = AuditRecord::new(Operation::DeleteToken, caller, now);
+        let delete = DeleteToken { id: id.clone(), revision: stored.record.revision, audit };
+        match vault.store.delete_token(permit, delete).await? {
+            Changed::Done => return Ok(()),
+            // It moved since it was read: whether it may be deleted is to be asked again.
+            Changed::Stale => (),
+        }
+    }
+    Err(too_contended())
+}

@@ -1,0 +1,19 @@
+//! List Tokens, by cursor.
+
+use crate::{
+    audit::Operation,
+    error::Error,
+    listing::cursor_page::{CursorPage, TokensAsked, turn_page},
+    policy::{caller::Caller, permission::Permission},
+    vault::Vault,
+};
+
+/// # Errors
+/// No rule lets the caller look there, or the cursor belongs to another question.
+pub async fn list_tokens(
+    vault: &Vault,
+    caller: &Caller,
+    asked: TokensAsked,
+) -> Result<CursorPage, Error> {
+    turn_page(vault, caller, Operation::ListTokens, Permission::TokenRead, asked).await
+}

@@ -1,0 +1,31 @@
+//! Search Tokens, by cursor.
+
+use crate::{
+    audit::Operation,
+    error::Error,
+    listing::cursor_page::{CursorPage, TokenFilter, TokensAsked, turn_page},
+    policy::{caller::Caller, permission::Permission},
+    vault::Vault,
+};
+
+/// # Errors
+/// No rule lets the caller look there, the cursor belongs to another question, or a budget is spent.
+pub async fn search_tokens(
+    vault: &Vault,
+    caller: &Caller,
+    asked: TokensAsked,
+) -> Result<CursorPage, Error> {
+    match (&asked.filter, &asked.start) {
+        (TokenFilter::Data(term), None) => vault.count_search(caller, term).await?,
+        // The next page of a search that was counted.
+        (TokenFilter::Data(_), Some(_))
+        | (
+            TokenFilter::All
+            | TokenFilter::Type(_)
+            | TokenFilter::Fingerprint(_)
+            | TokenFilter::Metadata { .. },
+            _,
+        ) => (),
+    }
+    turn_page(vault, caller, Operation::SearchTokens, Permission::TokenSearch, asked).await
+}

@@ -1,0 +1,26 @@
+//! Search Tokens, by page number.
+
+use crate::{
+    audit::Operation,
+    error::Error,
+    listing::{
+        numbered_page::{NumberedAsked, find_page},
+        page::Page,
+    },
+    policy::{caller::Caller, permission::Permission},
+    token::TokenView,
+    vault::Vault,
+};
+
+/// # Errors
+/// The page is too far behind, there is too much to look through, or a budget is spent.
+pub async fn search_tokens_v1(
+    vault: &Vault,
+    caller: &Caller,
+    asked: NumberedAsked,
+) -> Result<Page<TokenView>, Error> {
+    if let Some(term) = &asked.data {
+        vault.count_search(caller, term).await?;
+    }
+    find_page(vault, caller, Operation::SearchTokensV1, Permission::TokenSearch, asked).await
+}

@@ -1,0 +1,405 @@
+//! What an application or a session was granted: permissions, and rules about where they reach.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    error::FieldError,
+    id::TokenId,
+    policy::permission::{ApplicationKind, Permission, Permissions, Transform},
+    token::{
+        container::{Container, Containers},
+        container_span::Span,
+    },
+};
+
+/// Plain permissions, rules, or both.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AccessPolicy {
+    pub permissions: Permissions,
+    pub rules: Vec<AccessRule>,
+}
+
+/// Permissions within a reach, and how much of a token they show there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessRule {
+    pub description: String,
+    pub priority: i64,
+    pub reach: Reach,
+    pub transform: Transform,
+    pub permissions: Permissions,
+}
+
+/// Which tokens a rule is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// Those in this container and below.
+    Container(Container),
+    /// Those that meet all of these; for sessions only.
+    Conditions(Vec<Condition>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    IdIs(String),
+    IdStartsWith(String),
+    ContainerIs(Container),
+    /// By whole segments, as everywhere.
+    ContainerStartsWith(Container),
+}
+
+/// What a decision is about: a token, or one that does not exist yet and has no id.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    pub containers: &'a Containers,
+    pub id: Option<&'a TokenId>,
+}
+
+impl<'a> From<&'a Containers> for Subject<'a> {
+    fn from(containers: &'a Containers) -> Self {
+        Self { containers, id: None }
+    }
+}
+
+/// As long as an id can be.
+const VALUE_BYTES: std::ops::RangeInclusive<usize> = 1..=1600;
+pub const RULES_MAX: usize = 64;
+/// What all rules and permissions of one application or session may take, written out.
+const POLICY_BYTES_MAX: usize = 32 * 1024;
+const DESCRIPTION_CHARS_MAX: usize = 500;
+
+impl Reach {
+    /// Whether a token with this id, in this container among others, is within reach.
+    #[must_use]
+    pub fn covers(&self, container: &Container, id: Option<&TokenId>) -> bool {
+        match self {
+            Self::Container(reach) => reach.covers(container),
+            Self::Conditions(conditions) => conditions.iter().all(|it| it.holds(container, id)),
+        }
+    }
+
+    /// Whether some token in this container is within reach, whatever its id.
+    pub(crate) fn may_cover(&self, container: &Container) -> bool {
+        let may = |it: &Condition| it.container().is_none() || it.holds(container, None);
+        match self {
+            Self::Container(reach) => reach.covers(container),
+            Self::Conditions(conditions) => conditions.iter().all(may),
+        }
+    }
+
+    /// The containers in which it reaches every token.
+    pub(crate) fn span(&self) -> Option<Span> {
+        match self {
+            Self::Container(container) => Some(Span::beneath(container)),
+            Self::Conditions(conditions) => {
+                let root = Some(Span::beneath(&Container::root()));
+                conditions.iter().fold(root, |all, it| all?.meet(&it.span()?))
+            }
+        }
+    }
+
+    /// The containers that it names.
+    pub(crate) fn containers(&self) -> Vec<&Container> {
+        match self {
+            Self::Container(container) => vec![container],
+            Self::Conditions(all) => all.iter().filter_map(Condition::container).collect(),
+        }
+    }
+}
+
+impl Condition {
+    /// # Errors
+    /// The attribute that is wrong, and the rule it broke.
+    pub fn parse(
+        attribute: &str,
+        operator: &str,
+        value: &str,
+    ) -> Result<Self, (&'static str, &'static str)> {
+        let container = || Container::parse(value).map_err(|rule| ("value", rule));
+        match (attribute, operator) {
+            ("id", "equals" | "starts_with") if !VALUE_BYTES.contains(&value.len()) => {
+                Err(("value", "must be a text of 1 to 1600 bytes"))
+            }
+            ("id", "equals") => Ok(Self::IdIs(value.to_owned())),
+            ("id", "starts_with") => Ok(Self::IdStartsWith(value.to_owned())),
+            ("container", "equals") => Ok(Self::ContainerIs(container()?)),
+            ("container", "starts_with") => Ok(Self::ContainerStartsWith(container()?)),
+            ("id" | "container", _) => Err(("operator", "must be equals or starts_with")),
+            (_, _) => Err(("attribute", "must be id or container")),
+        }
+    }
+
+    /// As [`Condition::parse`] reads it: attribute, operator, value.
+    #[must_use]
+    pub fn parts(&self) -> (&'static str, &'static str, &str) {
+        match self {
+            Self::IdIs(value) => ("id", "equals", value),
+            Self::IdStartsWith(value) => ("id", "starts_with", value),
+            Self::ContainerIs(value) => ("container", "equals", value.as_str()),
+            Self::ContainerStartsWith(value) => ("container", "starts_with", value.as_str()),
+        }
+    }
+
+    fn container(&self) -> Option<&Container> {
+        match self {
+            Self::ContainerIs(at) | Self::ContainerStartsWith(at) => Some(at),
+            Self::IdIs(_) | Self::IdStartsWith(_) => None,
+        }
+    }
+
+    fn span(&self) -> Option<Span> {
+        match self {
+            Self::ContainerIs(container) => Some(Span::only(container)),
+            Self::ContainerStartsWith(container) => Some(Span::beneath(container)),
+            Self::IdIs(_) | Self::IdStartsWith(_) => None,
+        }
+    }
+
+    /// A token without an id yet meets no condition about it.
+    fn holds(&self, container: &Container, id: Option<&TokenId>) -> bool {
+        match self {
+            Self::IdIs(value) => id.is_some_and(|it| it.as_str() == value),
+            Self::IdStartsWith(value) => id.is_some_and(|it| it.as_str().starts_with(value)),
+            Self::ContainerIs(value) => value == container,
+            Self::ContainerStartsWith(value) => value.covers(container),
+        }
+    }
+}
+
+impl AccessPolicy {
+    /// What an application of this kind may be granted.
+    ///
+    /// # Errors
+    /// There is nothing in it, too much, or something that this kind cannot hold.
+    pub fn check(&self, kind: ApplicationKind) -> Result<(), Vec<FieldError>> {
+        let mut errors = self.check_size();
+        let foreign = |it: &Permission| !it.kinds().contains(&kind);
+        let rule = match kind {
+            ApplicationKind::Public => "has a permission that a public application cannot hold",
+            ApplicationKind::Private => "has a permission that a private application cannot hold",
+            ApplicationKind::Management => {
+                "has a permission that a management application cannot hold"
+            }
+        };
+        if self.permissions.iter().any(|it| foreign(&it)) {
+            errors.push(FieldError::new("permissions", rule));
+        }
+        for (at, it) in self.rules.iter().enumerate() {
+            if it.permissions.iter().any(|it| foreign(&it)) {
+                errors.push(FieldError::new(format!("rules[{at}].permissions"), rule));
+            }
+        }
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    /// Whether anything in it grants the permission, wherever.
+    #[must_use]
+    pub fn grants(&self, permission: Permission) -> bool {
+        self.permissions.has(permission)
+            || self.rules.iter().any(|it| it.permissions.has(permission))
+    }
+
+    fn check_size(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        if self.permissions.is_empty() && self.rules.is_empty() {
+            let rule = "must not be empty when there are no rules";
+            errors.push(FieldError::new("permissions", rule));
+        }
+        if self.rules.len() > RULES_MAX {
+            errors.push(FieldError::new("rules", "must have at most 64 entries"));
+        } else if self.to_text().len() > POLICY_BYTES_MAX {
+            errors.push(FieldError::new("rules", "must have at most 32 KiB together"));
+        }
+        for (at, it) in self.rules.iter().enumerate() {
+            if it.permissions.is_empty() {
+                let field = format!("rules[{at}].permissions");
+                errors.push(FieldError::new(field, "must not be empty"));
+            }
+            if it.description.chars().count() > DESCRIPTION_CHARS_MAX {
+                let field = format!("rules[{at}].description");
+                errors.push(FieldError::new(field, "must have at most 500 characters"));
+            }
+        }
+        errors
+    }
+
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let rule = |rule: &AccessRule| {
+            let (container, conditions) = match &rule.reach {
+                Reach::Container(container) => (Some(container.as_str().to_owned()), Vec::new()),
+                Reach::Conditions(conditions) => (None, conditions.iter().map(stored).collect()),
+            };
+            StoredRule {
+                description: rule.description.clone(),
+                priority: rule.priority,
+                container,
+                conditions,
+                transform: rule.transform.as_str().to_owned(),
+                permissions: names(rule.permissions),
+            }
+        };
+        let stored = StoredPolicy {
+            permissions: names(self.permissions),
+            rules: self.rules.iter().map(rule).collect(),
+        };
+        serde_json::to_string(&stored).unwrap_or_default()
+    }
+
+    /// Nothing when the text is not one that [`AccessPolicy::to_text`] wrote.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        let stored: StoredPolicy = serde_json::from_str(text).ok()?;
+        let rule = |rule: StoredRule| {
+            let reach = match rule.container {
+                Some(container) => Reach::Container(Container::parse(&container).ok()?),
+                None => Reach::Conditions(
+                    rule.conditions
+                        .iter()
+                        .map(|it| Condition::parse(&it.attribute, &it.operator, &it.value).ok())
+                        .collect::<Option<_>>()?,
+                ),
+            };
+            Some(AccessRule {
+                description: rule.description,
+                priority: rule.priority,
+                reach,
+                transform: Transform::parse(&rule.transform)?,
+                permissions: permissions(&rule.permissions)?,
+            })
+        };
+        let policy = Self {
+            permissions: permissions(&stored.permissions)?,
+            rules: stored.rules.into_iter().map(rule).collect::<Option<_>>()?,
+        };
+        (policy.to_text() == text).then_some(policy)
+    }
+}
+
+/// The text form of an access policy, the same in every engine.
+#[derive(Serialize, Deserialize)]
+struct StoredPolicy {
+    permissions: Vec<String>,
+    rules: Vec<StoredRule>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredRule {
+    description: String,
+    priority: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    container: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    conditions: Vec<StoredCondition>,
+    transform: String,
+    permissions: Vec<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredCondition {
+    attribute: String,
+    operator: String,
+    value: String,
+}
+
+fn stored(condition: &Condition) -> StoredCondition {
+    let (attribute, operator, value) = condition.parts();
+    let (attribute, operator) = (attribute.to_owned(), operator.to_owned());
+    StoredCondition { attribute, operator, value: value.to_owned() }
+}
+
+fn names(permissions: Permissions) -> Vec<String> {
+    permissions.iter().map(|it| it.as_str().to_owned()).collect()
+}
+
+fn permissions(names: &[String]) -> Option<Permissions> {
+    names.iter().map(|it| Permission::parse(it)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(reach: Reach) -> AccessRule {
+        AccessRule {
+            description: "cards".to_owned(),
+            priority: 3,
+            reach,
+            transform: Transform::Reveal,
+            permissions: Permissions::of(&[Permission::TokenRead, Permission::TokenUse]),
+        }
+    }
+
+    #[test]
+    fn policies_are_read_back() {
+        let container = Container::parse("/pci/").unwrap();
+        let conditions = vec![
+            Condition::IdStartsWith("card-".to_owned()),
+            Condition::ContainerIs(container.clone()),
+        ];
+        let policy = AccessPolicy {
+            permissions: Permissions::of(&[Permission::TokenCreate]),
+            rules: vec![rule(Reach::Container(container)), rule(Reach::Conditions(conditions))],
+        };
+        assert_eq!(AccessPolicy::from_text(&policy.to_text()), Some(policy));
+        assert_eq!(AccessPolicy::from_text("{}"), None);
+    }
+
+    #[track_caller]
+    fn check(parts: [&str; 3], container: &str, id: Option<&str>, expected: bool) {
+        let [attribute, operator, value] = parts;
+        let condition = Condition::parse(attribute, operator, value).unwrap();
+        let id = id.map(|it| TokenId::parse(it).unwrap());
+        let reach = Reach::Conditions(vec![condition]);
+        let container = Container::parse(container).unwrap();
+        assert_eq!(reach.covers(&container, id.as_ref()), expected, "{parts:?}");
+    }
+
+    #[test]
+    fn conditions() {
+        check(["id", "equals", "card-7"], "/", Some("card-7"), true);
+        check(["id", "equals", "card-7"], "/", Some("card-77"), false);
+        check(["id", "equals", "card-7"], "/", None, false);
+        check(["id", "starts_with", "card-"], "/", Some("card-77"), true);
+        check(["id", "starts_with", "card-"], "/", None, false);
+        check(["container", "equals", "/pci/"], "/pci/", None, true);
+        check(["container", "equals", "/pci/"], "/pci/high/", None, false);
+        check(["container", "starts_with", "/pci/"], "/pci/high/", None, true);
+        check(["container", "starts_with", "/pci/"], "/pci-other/", None, false);
+    }
+
+    #[test]
+    fn refused_conditions() {
+        let wrong = [
+            (("type", "equals", "card"), "attribute"),
+            (("id", "contains", "x"), "operator"),
+            (("id", "starts_with", ""), "value"),
+            (("container", "starts_with", "/pci"), "value"),
+        ];
+        for ((attribute, operator, value), named) in wrong {
+            let refused = Condition::parse(attribute, operator, value).unwrap_err();
+            assert_eq!(refused.0, named);
+        }
+    }
+
+    #[test]
+    fn each_kind_holds_its_own_permissions() {
+        let of = |permission| AccessPolicy {
+            permissions: Permissions::of(&[permission]),
+            rules: Vec::new(),
+        };
+        for permission in Permission::ALL {
+            for kind in ApplicationKind::ALL {
+                let expected = permission.kinds().contains(&kind);
+                assert_eq!(of(*permission).check(kind).is_ok(), expected);
+            }
+        }
+        assert!(AccessPolicy::default().check(ApplicationKind::Private).is_err());
+        let ruled = AccessPolicy {
+            permissions: Permissions::default(),
+            rules: vec![rule(Reach::Container(Container::root()))],
+        };
+        assert!(ruled.check(ApplicationKind::Private).is_ok());
+        let errors = ruled.check(ApplicationKind::Public).unwrap_err();
+        assert_eq!(errors[0].field, "rules[0].permissions");
+    }
+}

@@ -1,0 +1,206 @@
+//! Applications and their keys, as the store keeps them.
+
+use std::fmt;
+
+use scrip_seal::Place;
+use zeroize::Zeroizing;
+
+use crate::{
+    error::FieldError,
+    id::{ApiKeyId, ApplicationId, TenantId},
+    policy::{
+        Policy, Stamp, access::AccessPolicy, permission::ApplicationKind, tenant::TenantKind,
+    },
+};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApplicationRecord {
+    pub id: ApplicationId,
+    pub tenant: TenantId,
+    pub name: Name,
+    pub kind: ApplicationKind,
+    pub access: AccessPolicy,
+    pub created: Stamp,
+    pub modified: Option<Stamp>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKeyRecord {
+    pub id: ApiKeyId,
+    pub tenant: TenantId,
+    pub application: ApplicationId,
+    /// The key itself is shown once and never stored.
+    pub digest: [u8; 32],
+    pub created: Stamp,
+}
+
+/// An application with its keys, as its tenant knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Application {
+    pub record: ApplicationRecord,
+    /// The oldest first.
+    pub api_keys: Vec<ApiKeyRecord>,
+}
+
+/// What a person calls a tenant or an application.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name(String);
+
+const NAME_CHARS_MAX: usize = 200;
+
+impl Name {
+    /// # Errors
+    /// It is empty, too long, or would break a line.
+    pub fn parse(text: &str) -> Result<Self, FieldError> {
+        let text = text.trim();
+        if text.is_empty() || text.chars().count() > NAME_CHARS_MAX {
+            return Err(FieldError::new("name", "must have 1 to 200 characters"));
+        }
+        if text.chars().any(|it| it.is_control() || is_invisible(it)) {
+            let rule = "must have no character that is not seen";
+            return Err(FieldError::new("name", rule));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// One that [`Name::parse`] made, read back.
+    #[must_use]
+    pub fn from_stored(text: &str) -> Option<Self> {
+        Self::parse(text).ok().filter(|it| it.0 == text)
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Marks that turn the direction of a line or take no room: one name could look like another.
+fn is_invisible(it: char) -> bool {
+    matches!(it, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+impl Policy for ApplicationRecord {
+    fn place(&self) -> Place {
+        let place = Place::new("policy.application")
+            .bytes(self.id.0.as_bytes())
+            .bytes(self.tenant.0.as_bytes())
+            .text(self.name.as_str())
+            .text(self.kind.as_str())
+            .text(&self.access.to_text());
+        Stamp::bind(place, &[Some(self.created), self.modified])
+    }
+}
+
+impl Policy for ApiKeyRecord {
+    fn place(&self) -> Place {
+        let place = Place::new("policy.api-key")
+            .bytes(self.id.0.as_bytes())
+            .bytes(self.tenant.0.as_bytes())
+            .bytes(self.application.0.as_bytes())
+            .bytes(&self.digest);
+        Stamp::bind(place, &[Some(self.created)])
+    }
+}
+
+/// The text of a key. It cannot be printed by accident, and is wiped when dropped.
+#[derive(Clone)]
+pub struct ApiKeyText(Zeroizing<String>);
+
+/// A key of chance has far more.
+const API_KEY_DIFFERENT_BYTES_MIN: usize = 8;
+const API_KEY_BYTES: std::ops::RangeInclusive<usize> = 20..=256;
+
+impl ApiKeyText {
+    /// A new one: `key_test_us_pvt_` and 195 bits of chance.
+    #[must_use]
+    pub fn new(tenant: TenantKind, mark: &str, chance: fn(&mut [u8])) -> Self {
+        let text = format!("key_{}_us_{mark}_{}", tenant.key_mark(), random_text(chance));
+        Self(Zeroizing::new(text))
+    }
+
+    /// A key that was made elsewhere.
+    ///
+    /// # Errors
+    /// It is too short to be hard to guess, or cannot stand in a header.
+    pub fn parse(text: &str) -> Result<Self, FieldError> {
+        let text = text.trim();
+        if !API_KEY_BYTES.contains(&text.len()) {
+            return Err(FieldError::new("key", "must have 20 to 256 characters"));
+        }
+        if !text.bytes().all(|it| it.is_ascii_graphic()) {
+            return Err(FieldError::new("key", "must have letters, digits and signs only"));
+        }
+        let different: std::collections::BTreeSet<_> = text.bytes().collect();
+        if different.len() < API_KEY_DIFFERENT_BYTES_MIN {
+            return Err(FieldError::new("key", "must not be easy to guess"));
+        }
+        Ok(Self(Zeroizing::new(text.to_owned())))
+    }
+
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it was made before keys told their tenant's kind.
+    #[must_use]
+    pub fn is_legacy(text: &str) -> bool {
+        !text.contains("_prod_") && !text.contains("_test_")
+    }
+
+    /// Whether it looks like a session's. Only the store knows.
+    #[must_use]
+    pub fn is_of_session(text: &str) -> bool {
+        text.starts_with("key_") && text.split('_').nth(3) == Some(SESSION_MARK)
+    }
+}
+
+impl fmt::Debug for ApiKeyText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ApiKeyText")
+    }
+}
+
+/// What the text of a session's key has where an application's has its kind.
+pub const SESSION_MARK: &str = "ses";
+
+/// 195 bits of chance, in letters and digits that cannot be taken for one another.
+#[must_use]
+pub fn random_text(chance: fn(&mut [u8])) -> String {
+    const LETTERS: &[u8; 32] = b"ABCDEFGHJKMNPQRSTVWXYZ0123456789";
+    let mut bytes = Zeroizing::new([0; 39]);
+    chance(bytes.as_mut());
+    let letter = |byte: &u8| LETTERS.get(usize::from(byte % 32)).copied().map(char::from);
+    bytes.iter().filter_map(letter).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_tell_their_kind_and_hold_chance() {
+        let mark = ApplicationKind::Public.key_mark();
+        let key = || ApiKeyText::new(TenantKind::Test, mark, scrip_seal::fill_random);
+        assert!(key().expose().starts_with("key_test_us_pub_"));
+        assert_eq!(key().expose().len(), "key_test_us_pub_".len() + 39);
+        assert_ne!(key().expose(), key().expose());
+        assert!(!ApiKeyText::is_legacy(key().expose()));
+        assert!(!ApiKeyText::is_of_session(key().expose()));
+        let session = ApiKeyText::new(TenantKind::Test, SESSION_MARK, scrip_seal::fill_random);
+        assert!(ApiKeyText::is_of_session(session.expose()));
+        assert!(!format!("{session:?}").contains("key_"));
+        assert!(ApiKeyText::is_legacy("key_pvt_us_0123456789abcdef"));
+    }
+
+    #[test]
+    fn names() {
+        assert_eq!(Name::parse(" Café 7 ").unwrap().as_str(), "Café 7");
+        for text in ["", "  ", "a\nb", "a\u{202e}b", "a\u{200b}", &"x".repeat(201)] {
+            assert!(Name::parse(text).is_err(), "{text:?}");
+        }
+        assert!(Name::parse(&"é".repeat(200)).is_ok());
+    }
+}

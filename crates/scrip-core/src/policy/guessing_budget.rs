@@ -1,0 +1,182 @@
+//! The guessing budget and the search budget.
+//!
+//! A fingerprint, a search or a replayed response tells whether a number is stored. BIN and last four
+//! of a card are no secret, so a caller without a reveal right could try the rest: about a thousand
+//! numbers for a card of sixteen digits. The budget counts how many distinct numbers of one group
+//! (same kind, first digits and last four) such callers have had evaluated. When it is spent,
+//! nothing that depends on equality is shown: no fingerprint, no deduplication, no `data:` search.
+//!
+//! [`numbers`] decides what counts, [`window`] how many are in a window of time, [`ledger`] keeps
+//! the counts of this node and writes them behind, [`search`] counts terms of searches.
+
+pub mod bucket;
+pub mod ledger;
+pub(crate) mod numbers;
+pub mod search;
+mod window;
+
+use std::time::Duration;
+
+use crate::{
+    audit::{Operation, seen::Seen},
+    error::Error,
+    policy::{
+        caller::Caller,
+        guessing_budget::{
+            ledger::Counting,
+            numbers::{
+                CountedNumber, EvaluatedTexts, NUMBERS_MAX, compared_numbers, evaluated_numbers,
+            },
+        },
+        tenant::quota::{Limit, Quotas},
+    },
+    token::{plain::Plain, token_type::TokenType},
+    vault::Vault,
+};
+
+pub use crate::store::guesses::GuessStore; // ALIAS
+
+pub use self::bucket::{Bucket, GuessRecord};
+pub(crate) use self::bucket::{BucketKind, CallerClass};
+
+pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// What the quotas call a quarter.
+pub const QUARTER: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+
+/// Whether the fingerprint of a number may be stored and shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fingerprinting {
+    On,
+    /// A budget is spent: no fingerprint, no deduplication, whether the number is known or not.
+    Withheld,
+}
+
+/// The budgets that can be spent, each a label of the metric and the outcome of the audit record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Budget {
+    Day,
+    Quarter,
+    Application,
+    SearchDigits,
+    SearchText,
+}
+
+impl Budget {
+    pub const ALL: [Self; 5] =
+        [Self::Day, Self::Quarter, Self::Application, Self::SearchDigits, Self::SearchText];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Day => "number_guesses_day",
+            Self::Quarter => "number_guesses_quarter",
+            Self::Application => "number_guesses_application",
+            Self::SearchDigits => "search_misses_digits",
+            Self::SearchText => "search_misses_text",
+        }
+    }
+}
+
+/// The limits that apply to one caller.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GuessLimits {
+    pub(crate) day: Limit,
+    pub(crate) quarter: Limit,
+    pub(crate) application: Limit,
+}
+
+impl GuessLimits {
+    fn of(quotas: &Quotas) -> Self {
+        Self {
+            day: quotas.number_guesses_day,
+            quarter: quotas.number_guesses_quarter,
+            application: quotas.number_guesses_application,
+        }
+    }
+
+    fn is_off(&self) -> bool {
+        [self.day, self.quarter, self.application].iter().all(|it| *it == Limit::Off)
+    }
+}
+
+/// What an operation evaluated for a caller: the data of one token, and the texts that the
+/// fingerprint expression and the search indexes gave for it.
+pub(crate) struct EvaluatedNumbers<'a> {
+    pub(crate) token_type: TokenType,
+    pub(crate) data: &'a Plain,
+    pub(crate) texts: &'a EvaluatedTexts,
+}
+
+impl Vault {
+    /// Counts the numbers of one token before anything that depends on them is stored or shown.
+    ///
+    /// # Errors
+    /// The counters cannot be read, or that a budget is spent cannot be recorded.
+    pub(crate) async fn count_numbers(
+        &self,
+        caller: &Caller,
+        evaluated: EvaluatedNumbers<'_>,
+    ) -> Result<Fingerprinting, Error> {
+        if !self.counts_numbers(caller) {
+            return Ok(Fingerprinting::On);
+        }
+        let numbers = evaluated_numbers(caller, &evaluated);
+        self.count(caller, &numbers).await
+    }
+
+    /// Counts the numbers of a request body that is about to be compared with an earlier one.
+    ///
+    /// # Errors
+    /// As [`Vault::count_numbers`].
+    pub(crate) async fn count_compared(
+        &self,
+        caller: &Caller,
+        body: &Plain,
+    ) -> Result<Fingerprinting, Error> {
+        if !self.counts_numbers(caller) {
+            return Ok(Fingerprinting::On);
+        }
+        self.count(caller, &compared_numbers(caller, body)).await
+    }
+
+    /// Whether a budget is on and the caller could learn something by guessing. Where the new token
+    /// is does not matter: its fingerprint can be compared with those of every container. A public
+    /// key or an access session is in the hands of browsers, so a masked reader may have it too:
+    /// its numbers are counted whatever it sees itself.
+    fn counts_numbers(&self, caller: &Caller) -> bool {
+        let is_public = CallerClass::of(caller) == CallerClass::Public;
+        !GuessLimits::of(&caller.tenant().quotas).is_off()
+            && (is_public || !caller.principal().sees_all_in_clear())
+    }
+
+    pub(crate) async fn count(
+        &self,
+        caller: &Caller,
+        numbers: &[CountedNumber],
+    ) -> Result<Fingerprinting, Error> {
+        let limits = GuessLimits::of(&caller.tenant().quotas);
+        if numbers.is_empty() || limits.is_off() {
+            return Ok(Fingerprinting::On);
+        }
+        if numbers.len() > NUMBERS_MAX {
+            return Ok(Fingerprinting::Withheld);
+        }
+        let counting = Counting::of(caller, limits, self.clock.now());
+        let counted = self.guesses.count(&*self.store, counting, numbers).await?;
+        self.record_spent(caller, &counted.spent).await?;
+        Ok(counted.fingerprinting)
+    }
+
+    /// One audit record and one count of the metric for each budget that was spent just now.
+    async fn record_spent(&self, caller: &Caller, spent: &[Budget]) -> Result<(), Error> {
+        if spent.is_empty() {
+            return Ok(());
+        }
+        let application = caller.application().to_string();
+        let seen = spent.iter().map(|it| {
+            self.guesses.spent.count(*it);
+            Seen::new(application.clone(), it.as_str())
+        });
+        self.record_seen(caller, Operation::SpendBudget, seen.collect()).await
+    }
+}

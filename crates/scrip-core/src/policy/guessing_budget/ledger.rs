@@ -1,0 +1,314 @@
+//! The counts of this node.
+//!
+//! A decision is made in memory, on the records of the store as they were at most a second ago and
+//! on everything that this node has counted since. New counts are written behind, within a second,
+//! so that no request waits for them. Nodes therefore see each other's counts about two seconds
+//! late, and a crash loses the counts of the last second.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use crate::{
+    error::Error,
+    id::TenantId,
+    measure::Counter,
+    policy::{
+        caller::Caller,
+        guessing_budget::{
+            Bucket, BucketKind, Budget, CallerClass, DAY, Fingerprinting, GuessLimits, GuessRecord,
+            QUARTER, numbers::CountedNumber, window::LastCounted,
+        },
+        tenant::quota::Limit,
+    },
+    store::{StoreError, guesses::GuessStore},
+    time::Timestamp,
+};
+
+/// For so long the records that were read from the store are used without reading them again.
+const FRESH: Duration = Duration::from_secs(1);
+/// After so long without a read a bucket is dropped from memory.
+const KEPT: Duration = Duration::from_secs(10);
+/// Counts that wait to be written. With more than that the storage is away, and counting stops.
+const PENDING_MAX: usize = 100_000;
+
+/// One for each process, shared by all of its requests.
+#[derive(Debug, Default)]
+pub struct GuessLedger {
+    state: Mutex<State>,
+    pub spent: SpentCounters,
+}
+
+/// How many times each budget was spent, for the metric.
+#[derive(Debug, Default)]
+pub struct SpentCounters([Counter; Budget::ALL.len()]);
+
+impl SpentCounters {
+    pub(crate) fn count(&self, budget: Budget) {
+        if let Some((_, counter)) = self.iter_counters().find(|(it, _)| *it == budget) {
+            counter.one();
+        }
+    }
+
+    fn iter_counters(&self) -> impl Iterator<Item = (Budget, &Counter)> {
+        Budget::ALL.into_iter().zip(&self.0)
+    }
+
+    /// Label and count of each.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.iter_counters().map(|(budget, counter)| (budget.as_str(), counter.get()))
+    }
+}
+
+pub(super) type Key = (TenantId, Bucket);
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    buckets: HashMap<Key, Loaded>,
+    /// Counted here and not known to be stored, by number.
+    pending: HashMap<Key, HashMap<[u8; 16], Times>>,
+    pending_count: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Times {
+    at: Timestamp,
+    expires_at: Timestamp,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    at: Timestamp,
+    counted: LastCounted,
+}
+
+/// Who is counted, by which limits, and when.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Counting {
+    tenant: TenantId,
+    application: Bucket,
+    limits: GuessLimits,
+    now: Timestamp,
+}
+
+impl Counting {
+    pub(super) fn of(caller: &Caller, limits: GuessLimits, now: Timestamp) -> Self {
+        let id = caller.application().0;
+        let name = caller.tenant().keys.guess_digest(&[b"application", id.as_bytes()]);
+        let application = Bucket::new(CallerClass::of(caller), BucketKind::Application, name);
+        Self { tenant: caller.tenant().id, application, limits, now }
+    }
+}
+
+/// What came of counting.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    pub(crate) fingerprinting: Fingerprinting,
+    /// The budgets that this call spent the last of.
+    pub(crate) spent: Vec<Budget>,
+}
+
+impl GuessLedger {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts the numbers of one token, or none of them when a budget is spent already.
+    pub(super) async fn count(
+        &self,
+        store: &(impl GuessStore + ?Sized),
+        counting: Counting,
+        numbers: &[CountedNumber],
+    ) -> Result<Counted, Error> {
+        let Counting { tenant, application, limits, now } = counting;
+        let mut buckets: Vec<_> = numbers.iter().map(|it| it.group).collect();
+        if limits.application != Limit::Off {
+            buckets.push(application);
+        }
+        self.load(store, tenant, &buckets, now).await?;
+        let mut state = self.lock();
+        state.check_room(numbers.len())?;
+        let mut spent = Vec::new();
+        for it in numbers {
+            if !state.has_room(tenant, it.group, &limits, now)
+                || is_reached(limits.application, state.distinct(tenant, application, now, DAY))
+            {
+                return Ok(Counted { fingerprinting: Fingerprinting::Withheld, spent });
+            }
+            state.count_number(counting, it, &mut spent);
+        }
+        Ok(Counted { fingerprinting: Fingerprinting::On, spent })
+    }
+
+    /// Reads buckets from the store that are not in memory, or not fresh.
+    pub(super) async fn load(
+        &self,
+        store: &(impl GuessStore + ?Sized),
+        tenant: TenantId,
+        buckets: &[Bucket],
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let mut stale = buckets.to_vec();
+        stale.sort_unstable();
+        stale.dedup();
+        {
+            let state = self.lock();
+            stale.retain(|bucket| {
+                let loaded = state.buckets.get(&(tenant, *bucket));
+                loaded.is_none_or(|it| now >= it.at.after(FRESH))
+            });
+        }
+        if stale.is_empty() {
+            return Ok(());
+        }
+        let records = store.find_guesses(tenant, &stale, now).await?;
+        let mut state = self.lock();
+        for bucket in stale {
+            let pending = state.pending.get(&(tenant, bucket)).into_iter().flatten();
+            let pending: Vec<_> = pending.map(|(number, times)| (*number, times.at)).collect();
+            let loaded = state.loaded(tenant, bucket, now);
+            loaded.at = now;
+            for (number, at) in pending {
+                loaded.counted.note(number, at);
+            }
+        }
+        for it in records {
+            state.loaded(tenant, it.bucket, now).counted.note(it.number, it.at);
+        }
+        Ok(())
+    }
+
+    /// Writes what waits to be written, and drops from memory what was not used for a while.
+    ///
+    /// # Errors
+    /// The store did not take it. It waits on.
+    pub async fn flush(
+        &self,
+        store: &(impl GuessStore + ?Sized),
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let mut tenants: HashMap<TenantId, Vec<GuessRecord>> = HashMap::new();
+        {
+            let mut state = self.lock();
+            state.buckets.retain(|_, it| now < it.at.after(KEPT));
+            for ((tenant, bucket), numbers) in &state.pending {
+                let record = |(number, times): (&[u8; 16], &Times)| {
+                    let Times { at, expires_at } = *times;
+                    GuessRecord { bucket: *bucket, number: *number, at, expires_at }
+                };
+                tenants.entry(*tenant).or_default().extend(numbers.iter().map(record));
+            }
+        }
+        for (tenant, records) in tenants {
+            store.insert_guesses(tenant, records.clone()).await?;
+            let mut state = self.lock();
+            for record in &records {
+                state.written(tenant, record);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    fn loaded(&mut self, tenant: TenantId, bucket: Bucket, now: Timestamp) -> &mut Loaded {
+        let new = || Loaded { at: now, counted: LastCounted::default() };
+        self.buckets.entry((tenant, bucket)).or_insert_with(new)
+    }
+
+    pub(super) fn distinct(
+        &self,
+        tenant: TenantId,
+        bucket: Bucket,
+        now: Timestamp,
+        window: Duration,
+    ) -> u64 {
+        let loaded = self.buckets.get(&(tenant, bucket));
+        loaded.map_or(0, |it| it.counted.distinct(now, window))
+    }
+
+    /// When more waits than that, the storage has been away for long: better no answer than one that
+    /// is not counted.
+    pub(super) fn check_room(&self, more: usize) -> Result<(), Error> {
+        if self.pending_count.saturating_add(more) > PENDING_MAX {
+            return Err(Error::Unavailable("the guessing budget cannot be written".into()));
+        }
+        Ok(())
+    }
+
+    fn has_room(
+        &self,
+        tenant: TenantId,
+        group: Bucket,
+        limits: &GuessLimits,
+        now: Timestamp,
+    ) -> bool {
+        !is_reached(limits.day, self.distinct(tenant, group, now, DAY))
+            && !is_reached(limits.quarter, self.distinct(tenant, group, now, QUARTER))
+    }
+
+    fn count_number(&mut self, counting: Counting, it: &CountedNumber, spent: &mut Vec<Budget>) {
+        let Counting { tenant, application, limits, now } = counting;
+        let group = &self.loaded(tenant, it.group, now).counted;
+        let is_repeat = group.holds(&it.number, now, DAY);
+        let is_known = group.holds(&it.number, now, QUARTER);
+        let is_first = group.distinct(now, DAY) == 0;
+        self.note((tenant, it.group), it.number, now, QUARTER);
+        let in_day = self.distinct(tenant, it.group, now, DAY);
+        if !is_repeat && is_reached(limits.day, in_day) {
+            spent.push(Budget::Day);
+        }
+        let in_quarter = self.distinct(tenant, it.group, now, QUARTER);
+        if !is_known && is_reached(limits.quarter, in_quarter) {
+            spent.push(Budget::Quarter);
+        }
+        if limits.application == Limit::Off || is_repeat || is_first {
+            return;
+        }
+        self.note((tenant, application), it.number, now, DAY);
+        let of_application = self.distinct(tenant, application, now, DAY);
+        if is_reached(limits.application, of_application) {
+            spent.push(Budget::Application);
+        }
+    }
+
+    /// Counts it here, and has it written.
+    pub(super) fn note(&mut self, key: Key, number: [u8; 16], now: Timestamp, window: Duration) {
+        let (tenant, bucket) = key;
+        let counted = &mut self.loaded(tenant, bucket, now).counted;
+        counted.note(number, now);
+        counted.forget_before(now.before(QUARTER));
+        let times = Times { at: now, expires_at: now.after(window) };
+        let numbers = self.pending.entry(key).or_default();
+        if numbers.insert(number, times).is_none() {
+            self.pending_count = self.pending_count.saturating_add(1);
+        }
+    }
+
+    /// Unless it was counted again in the meantime, it does not wait any more.
+    fn written(&mut self, tenant: TenantId, record: &GuessRecord) {
+        let key = (tenant, record.bucket);
+        let Some(numbers) = self.pending.get_mut(&key) else { return };
+        let times = Times { at: record.at, expires_at: record.expires_at };
+        if numbers.get(&record.number) == Some(&times) {
+            numbers.remove(&record.number);
+            self.pending_count = self.pending_count.saturating_sub(1);
+        }
+        if numbers.is_empty() {
+            self.pending.remove(&key);
+        }
+    }
+}
+
+/// Whether so many are all that a limit allows.
+pub(super) fn is_reached(limit: Limit, counted: u64) -> bool {
+    match limit {
+        Limit::Off => false,
+        Limit::Count(most) => counted >= most,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! The search budget: distinct terms of `data:` searches, whether they find something or not.
+//!
+//! A search tells whether a value is among the search indexes of some token. A caller that sees masks
+//! only may look for what it knows, but not try values one after the other. A term counts even if
+//! the search finds a token: the searcher, or a browser, may have planted that token.
+
+use crate::{
+    error::Error,
+    policy::{
+        caller::Caller,
+        guessing_budget::{
+            Bucket, BucketKind, Budget, CallerClass, DAY, Fingerprinting,
+            ledger::is_reached,
+            numbers::{last_four, searched_numbers, separated_digits},
+        },
+        tenant::quota::Limit,
+    },
+    vault::Vault,
+};
+
+/// Terms with at least so many digits are counted by their last four, too.
+const DIGITS_MIN: usize = 5;
+/// Other terms are counted if they have at most so many characters.
+const TEXT_CHARS_MAX: usize = 8;
+/// An application has so many terms for each term of digits that a group has.
+const APPLICATION_FACTOR: u64 = 50;
+
+/// One of the counters of a term.
+#[derive(Debug, Clone, Copy)]
+struct SearchCounter {
+    bucket: Bucket,
+    term: [u8; 16],
+    limit: Limit,
+    budget: Budget,
+}
+
+impl Vault {
+    /// Before a search by the value of a search index: counts its term. Repeats count once.
+    ///
+    /// # Errors
+    /// A budget is spent, or the counters cannot be read.
+    pub(crate) async fn count_search(&self, caller: &Caller, term: &str) -> Result<(), Error> {
+        if caller.principal().sees_all_in_clear() {
+            return Ok(());
+        }
+        let numbers = searched_numbers(caller, term);
+        if self.count(caller, &numbers).await? == Fingerprinting::Withheld {
+            return Err(Error::BudgetSpent);
+        }
+        let counters = search_counters(caller, term);
+        if counters.is_empty() {
+            return Ok(());
+        }
+        let (tenant, now) = (caller.tenant().id, self.clock.now());
+        let buckets: Vec<_> = counters.iter().map(|it| it.bucket).collect();
+        self.guesses.load(&*self.store, tenant, &buckets, now).await?;
+        let mut spent = Vec::new();
+        {
+            let mut state = self.guesses.lock();
+            state.check_room(counters.len())?;
+            let counted = |it: &SearchCounter| state.distinct(tenant, it.bucket, now, DAY);
+            if counters.iter().any(|it| is_reached(it.limit, counted(it))) {
+                return Err(Error::BudgetSpent);
+            }
+            for it in &counters {
+                state.note((tenant, it.bucket), it.term, now, DAY);
+                if is_reached(it.limit, state.distinct(tenant, it.bucket, now, DAY)) {
+                    spent.push(it.budget);
+                }
+            }
+        }
+        self.record_spent(caller, &spent).await
+    }
+}
+
+/// None for a long text: there are too many of them to try. Digits count by their last four, and for
+/// the application as short texts do: an index over other digits of a number than the last ones
+/// would give every guess a group of its own.
+fn search_counters(caller: &Caller, term: &str) -> Vec<SearchCounter> {
+    let Limit::Count(most) = caller.tenant().quotas.search_misses else { return Vec::new() };
+    let (keys, class) = (&caller.tenant().keys, CallerClass::of(caller));
+    let digits = separated_digits(term).filter(|it| it.len() >= DIGITS_MIN);
+    if digits.is_none() && term.chars().count() > TEXT_CHARS_MAX {
+        return Vec::new();
+    }
+    let text = digits.as_ref().map_or(term, |it| it.as_str());
+    let term = keys.guess_digest(&[b"search-term", text.as_bytes()]).0;
+    let of_group = digits.as_ref().map(|digits| {
+        let name = keys.guess_digest(&[b"search-digits", last_four(digits).as_bytes()]);
+        let bucket = Bucket::new(class, BucketKind::SearchDigits, name);
+        SearchCounter { bucket, term, limit: Limit::Count(most), budget: Budget::SearchDigits }
+    });
+    let name = keys.guess_digest(&[b"search-text", caller.application().0.as_bytes()]);
+    let of_application = SearchCounter {
+        bucket: Bucket::new(class, BucketKind::SearchText, name),
+        term,
+        limit: Limit::Count(most.saturating_mul(APPLICATION_FACTOR)),
+        budget: Budget::SearchText,
+    };
+    of_group.into_iter().chain([of_application]).collect()
+}

@@ -1,0 +1,86 @@
+//! A tenant: whose tokens these are, and what it decided about them.
+
+pub mod kind;
+pub mod quota;
+pub mod record;
+pub mod settings;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use scrip_seal::{AuditKey, TenantKeys};
+
+use crate::{
+    id::{ApplicationId, TenantId},
+    policy::{
+        PolicyRecords, PolicySeal, Stamp,
+        application::{Application, ApplicationRecord, Name},
+        tenant::quota::Quotas,
+    },
+    time::Timestamp,
+};
+
+pub use self::kind::TenantKind;
+
+pub use self::settings::{DeduplicationBehavior, Settings};
+
+pub use self::record::TenantRecord;
+
+/// A loaded tenant with its policy, shared by all of its callers. It never changes: another one
+/// takes its place.
+#[derive(Debug)]
+pub struct Tenant {
+    pub id: TenantId,
+    pub name: Name,
+    pub kind: TenantKind,
+    pub settings: Settings,
+    pub quotas: Quotas,
+    pub created: Stamp,
+    pub modified: Option<Stamp>,
+    /// When its keys are destroyed, for a tenant that was deleted.
+    pub deletes_at: Option<Timestamp>,
+    pub keys: Arc<TenantKeys>,
+    /// The vault's, for the records of its callers.
+    pub audit_key: Arc<AuditKey>,
+    pub applications: BTreeMap<ApplicationId, Application>,
+    /// Of the policy that all this was read from.
+    pub seal: PolicySeal,
+}
+
+impl Tenant {
+    /// Of rows that were checked.
+    #[must_use]
+    pub fn new(keys: Arc<TenantKeys>, audit_key: Arc<AuditKey>, records: PolicyRecords) -> Self {
+        let mut api_keys = HashMap::<_, Vec<_>>::new();
+        for api_key in records.api_keys {
+            api_keys.entry(api_key.record.application).or_default().push(api_key.record);
+        }
+        let mut application = |record: ApplicationRecord| {
+            let mut api_keys = api_keys.remove(&record.id).unwrap_or_default();
+            api_keys.sort_by_key(|it| (it.created.at, it.id));
+            (record.id, Application { record, api_keys })
+        };
+        let applications = records.applications.into_iter().map(|it| application(it.record));
+        let applications = applications.collect();
+        let TenantRecord {
+            id, name, kind, settings, quotas, created, modified, deletes_at, ..
+        } = records.tenant.record;
+        let seal = records.seal;
+        Self {
+            id,
+            name,
+            kind,
+            settings,
+            quotas,
+            created,
+            modified,
+            deletes_at,
+            keys,
+            audit_key,
+            applications,
+            seal,
+        }
+    }
+}

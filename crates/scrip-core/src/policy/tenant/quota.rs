@@ -1,0 +1,365 @@
+//! What a tenant may use, and for how long things are kept for it. The operator decides.
+
+use std::{fmt, num::NonZeroU32, ops::RangeInclusive, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{error::FieldError, policy::tenant::TenantKind};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quotas {
+    pub log_retention_seconds: u64,
+    /// Tokens that one tokenize request may make.
+    pub tokenize_limit: u64,
+    /// Tokens that one detokenize request may name.
+    pub detokenize_limit: u64,
+    pub cvc_retention_seconds: u64,
+    pub token_intent_retention_seconds: u64,
+    pub rate_limit: RateLimit,
+    pub threeds_access: bool,
+    /// How long the keys of a deleted tenant are kept, so that it can be restored.
+    pub deletion_grace_seconds: u64,
+    /// Distinct numbers of one group that callers without a reveal right may have evaluated in 24
+    /// hours; in 90 days; and of groups beyond their first, for one application, in 24 hours.
+    pub number_guesses_day: Limit,
+    pub number_guesses_quarter: Limit,
+    pub number_guesses_application: Limit,
+    /// Distinct terms with the same last four digits that such callers may search without a result
+    /// in 24 hours. Fifty times as many short texts for one application.
+    pub search_misses: Limit,
+}
+
+/// How many, or any number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    Off,
+    Count(u64),
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::Count(count) => count.fmt(f),
+        }
+    }
+}
+
+impl Limit {
+    fn parse(text: &str) -> Option<Self> {
+        let count = || number(text).filter(|it| (1..=100_000).contains(it)).map(Self::Count);
+        if text == "off" { Some(Self::Off) } else { count() }
+    }
+
+    /// Production data is worth guessing; test data is public.
+    fn in_production(kind: TenantKind, count: u64) -> Self {
+        match kind {
+            TenantKind::Production => Self::Count(count),
+            TenantKind::Test => Self::Off,
+        }
+    }
+}
+
+/// How the rates of the table apply to a tenant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RateLimit {
+    /// As they stand.
+    Default,
+    /// This many percent of them.
+    Percent(NonZeroU32),
+    Off,
+}
+
+impl fmt::Display for RateLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::Percent(percent) => write!(f, "{percent}%"),
+            Self::Off => f.write_str("off"),
+        }
+    }
+}
+
+impl RateLimit {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "default" => Some(Self::Default),
+            "off" => Some(Self::Off),
+            _ => {
+                let percent = text.strip_suffix('%').and_then(number)?;
+                let percent = NonZeroU32::new(u32::try_from(percent).ok()?)?;
+                (percent.get() <= 10_000).then_some(Self::Percent(percent))
+            }
+        }
+    }
+}
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+impl Quotas {
+    /// What the interface promises a tenant of which nothing else was said.
+    #[must_use]
+    pub fn default_for(kind: TenantKind) -> Self {
+        Self {
+            log_retention_seconds: DAY,
+            tokenize_limit: 5,
+            detokenize_limit: 5,
+            cvc_retention_seconds: HOUR,
+            token_intent_retention_seconds: DAY,
+            rate_limit: RateLimit::Default,
+            threeds_access: kind == TenantKind::Test,
+            number_guesses_day: Limit::in_production(kind, 20),
+            number_guesses_quarter: Limit::in_production(kind, 40),
+            number_guesses_application: Limit::in_production(kind, 1000),
+            search_misses: Limit::in_production(kind, 20),
+            deletion_grace_seconds: match kind {
+                TenantKind::Production => DAY,
+                TenantKind::Test => 0,
+            },
+        }
+    }
+
+    #[must_use]
+    pub fn log_retention(&self) -> Duration {
+        Duration::from_secs(self.log_retention_seconds)
+    }
+
+    #[must_use]
+    pub fn deletion_grace(&self) -> Duration {
+        Duration::from_secs(self.deletion_grace_seconds)
+    }
+
+    #[must_use]
+    pub fn token_intent_retention(&self) -> Duration {
+        Duration::from_secs(self.token_intent_retention_seconds)
+    }
+
+    #[must_use]
+    pub fn cvc_retention(&self) -> Duration {
+        Duration::from_secs(self.cvc_retention_seconds)
+    }
+
+    /// Name and value of each, as [`Quotas::set`] reads them.
+    #[must_use]
+    pub fn list(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("log_retention", duration_text(self.log_retention_seconds)),
+            ("tokenize_limit", self.tokenize_limit.to_string()),
+            ("detokenize_limit", self.detokenize_limit.to_string()),
+            ("cvc_retention", duration_text(self.cvc_retention_seconds)),
+            ("token_intent_retention", duration_text(self.token_intent_retention_seconds)),
+            ("rate_limit", self.rate_limit.to_string()),
+            ("threeds_access", self.threeds_access.to_string()),
+            ("number_guesses_day", self.number_guesses_day.to_string()),
+            ("number_guesses_quarter", self.number_guesses_quarter.to_string()),
+            ("number_guesses_application", self.number_guesses_application.to_string()),
+            ("search_misses", self.search_misses.to_string()),
+            ("deletion_grace", duration_text(self.deletion_grace_seconds)),
+        ]
+    }
+
+    /// Sets one by name, such as `log_retention` to `30d`.
+    ///
+    /// # Errors
+    /// There is no such quota, or the value is out of its range.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), FieldError> {
+        let refuse = |name: &'static str, rule| Err(FieldError::new(name, rule));
+        match name {
+            "log_retention" => match seconds(value, HOUR..=3650 * DAY) {
+                Some(it) => self.log_retention_seconds = it,
+                None => return refuse("log_retention", "must be from 1h to 3650d"),
+            },
+            "cvc_retention" => match seconds(value, MINUTE..=DAY) {
+                Some(it) => self.cvc_retention_seconds = it,
+                None => return refuse("cvc_retention", "must be from 1m to 24h"),
+            },
+            "token_intent_retention" => match seconds(value, MINUTE..=30 * DAY) {
+                Some(it) => self.token_intent_retention_seconds = it,
+                None => return refuse("token_intent_retention", "must be from 1m to 30d"),
+            },
+            "deletion_grace" => match seconds(value, 0..=30 * DAY) {
+                Some(it) => self.deletion_grace_seconds = it,
+                None => return refuse("deletion_grace", "must be from 0 to 30d"),
+            },
+            "tokenize_limit" => match count(value) {
+                Some(it) => self.tokenize_limit = it,
+                None => return refuse("tokenize_limit", "must be from 1 to 1000"),
+            },
+            "detokenize_limit" => match count(value) {
+                Some(it) => self.detokenize_limit = it,
+                None => return refuse("detokenize_limit", "must be from 1 to 1000"),
+            },
+            "rate_limit" => match RateLimit::parse(value) {
+                Some(it) => self.rate_limit = it,
+                None => return refuse("rate_limit", "must be default, off, or 1% to 10000%"),
+            },
+            "threeds_access" => match value.parse() {
+                Ok(it) => self.threeds_access = it,
+                Err(_) => return refuse("threeds_access", "must be true or false"),
+            },
+            _ => return self.set_budget(name, value),
+        }
+        Ok(())
+    }
+
+    fn set_budget(&mut self, name: &str, value: &str) -> Result<(), FieldError> {
+        let (name, budget) = match name {
+            "number_guesses_day" => ("number_guesses_day", &mut self.number_guesses_day),
+            "number_guesses_quarter" => {
+                ("number_guesses_quarter", &mut self.number_guesses_quarter)
+            }
+            "number_guesses_application" => {
+                ("number_guesses_application", &mut self.number_guesses_application)
+            }
+            "search_misses" => ("search_misses", &mut self.search_misses),
+            _ => {
+                let rule = "must be log_retention, tokenize_limit, detokenize_limit, \
+                    cvc_retention, token_intent_retention, rate_limit, threeds_access, \
+                    deletion_grace, number_guesses_day, number_guesses_quarter, number_guesses_application or \
+                    search_misses";
+                return Err(FieldError::new("quota", rule));
+            }
+        };
+        let rule = "must be off, or 1 to 100000";
+        *budget = Limit::parse(value).ok_or_else(|| FieldError::new(name, rule))?;
+        Ok(())
+    }
+
+    /// The text form, the same in every engine.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Nothing when the text is not one that [`Quotas::to_text`] wrote.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok().filter(|it: &Self| it.to_text() == text)
+    }
+}
+
+/// `90s`, `15m`, `24h`, `30d`, or a bare number of seconds.
+fn seconds(text: &str, range: RangeInclusive<u64>) -> Option<u64> {
+    let digits = text.trim_end_matches(|it: char| it.is_ascii_lowercase());
+    let unit = match text.strip_prefix(digits)? {
+        "" | "s" => 1,
+        "m" => MINUTE,
+        "h" => HOUR,
+        "d" => DAY,
+        _ => return None,
+    };
+    let seconds = number(digits)?.checked_mul(unit)?;
+    range.contains(&seconds).then_some(seconds)
+}
+
+fn count(text: &str) -> Option<u64> {
+    number(text).filter(|it| (1..=1000).contains(it))
+}
+
+fn number(text: &str) -> Option<u64> {
+    text.bytes().all(|it| it.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
+/// In the largest unit that says it exactly; a day, as everybody says it, is 24 hours.
+fn duration_text(seconds: u64) -> String {
+    let units = [(DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (1, "s")];
+    let exact =
+        |(unit, _): &(u64, &str)| seconds.is_multiple_of(*unit) && (seconds, *unit) != (DAY, DAY);
+    let (unit, name) = units.into_iter().find(exact).unwrap_or((1, "s"));
+    format!("{}{name}", seconds / unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_the_interfaces() {
+        let quotas = Quotas::default_for(TenantKind::Production);
+        let expected = [
+            ("log_retention", "24h"),
+            ("tokenize_limit", "5"),
+            ("detokenize_limit", "5"),
+            ("cvc_retention", "1h"),
+            ("token_intent_retention", "24h"),
+            ("rate_limit", "default"),
+            ("threeds_access", "false"),
+            ("number_guesses_day", "20"),
+            ("number_guesses_quarter", "40"),
+            ("number_guesses_application", "1000"),
+            ("search_misses", "20"),
+            ("deletion_grace", "24h"),
+        ];
+        let listed = quotas.list();
+        assert_eq!(listed.len(), expected.len());
+        for ((name, value), (expected_name, expected_value)) in listed.iter().zip(expected) {
+            assert_eq!((*name, value.as_str()), (expected_name, expected_value));
+        }
+        let test = Quotas::default_for(TenantKind::Test);
+        assert!(test.threeds_access);
+        assert_eq!((test.number_guesses_day, test.search_misses), (Limit::Off, Limit::Off));
+        assert_eq!(test.deletion_grace(), Duration::ZERO);
+    }
+
+    #[test]
+    fn what_is_listed_can_be_set_and_is_read_back() {
+        let mut quotas = Quotas::default_for(TenantKind::Test);
+        let values = [
+            ("log_retention", "30d"),
+            ("tokenize_limit", "1000"),
+            ("detokenize_limit", "1"),
+            ("cvc_retention", "15m"),
+            ("token_intent_retention", "90s"),
+            ("rate_limit", "250%"),
+            ("threeds_access", "false"),
+            ("number_guesses_day", "30"),
+            ("number_guesses_quarter", "off"),
+            ("number_guesses_application", "100000"),
+            ("search_misses", "1"),
+            ("deletion_grace", "7d"),
+        ];
+        for (name, value) in values {
+            quotas.set(name, value).unwrap();
+        }
+        let listed: Vec<_> = quotas.list();
+        for ((name, value), (_, expected)) in listed.iter().zip(values) {
+            assert_eq!(value, expected, "{name}");
+        }
+        assert_eq!(Quotas::from_text(&quotas.to_text()), Some(quotas));
+        assert_eq!(Quotas::from_text("{}"), None);
+    }
+
+    #[test]
+    fn refused_values() {
+        let mut quotas = Quotas::default_for(TenantKind::Test);
+        let before = quotas;
+        let refused = [
+            ("log_retention", "59m"),
+            ("log_retention", "1y"),
+            ("log_retention", ""),
+            ("log_retention", "99999999999999999999d"),
+            ("cvc_retention", "25h"),
+            ("cvc_retention", "-1h"),
+            ("tokenize_limit", "0"),
+            ("tokenize_limit", "1001"),
+            ("tokenize_limit", "+5"),
+            ("rate_limit", "0%"),
+            ("rate_limit", "+5%"),
+            ("rate_limit", "fast"),
+            ("threeds_access", "yes"),
+            ("number_guesses_day", "0"),
+            ("number_guesses_quarter", "100001"),
+            ("search_misses", "unlimited"),
+            ("deletion_grace", "31d"),
+            ("nothing", "1"),
+        ];
+        for (name, value) in refused {
+            assert!(quotas.set(name, value).is_err(), "{name} {value}");
+        }
+        assert_eq!(quotas, before);
+    }
+}

@@ -1,0 +1,46 @@
+//! A tenant as the store keeps it.
+
+use scrip_seal::{Place, WrappedTenantKeys};
+
+use crate::{
+    id::TenantId,
+    policy::{
+        Policy, Stamp,
+        application::Name,
+        tenant::{kind::TenantKind, quota::Quotas, settings::Settings},
+    },
+    time::Timestamp,
+};
+
+/// A tenant as the store keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TenantRecord {
+    pub id: TenantId,
+    pub name: Name,
+    pub kind: TenantKind,
+    pub settings: Settings,
+    pub quotas: Quotas,
+    pub keys: WrappedTenantKeys,
+    pub created: Stamp,
+    pub modified: Option<Stamp>,
+    /// When its keys are destroyed, for a tenant that was deleted.
+    pub deletes_at: Option<Timestamp>,
+}
+
+impl Policy for TenantRecord {
+    /// The wrapped keys too: an old version must not come back unnoticed.
+    fn place(&self) -> Place {
+        let place = Place::new("policy.tenant")
+            .bytes(self.id.0.as_bytes())
+            .text(self.name.as_str())
+            .text(self.kind.as_str())
+            .text(&self.settings.to_text())
+            .text(&self.quotas.to_text())
+            .bytes(self.keys.lasting.as_bytes());
+        let place = self.keys.sealing.iter().fold(place, |place, (version, key)| {
+            place.number(i64::from(*version)).bytes(key.as_bytes())
+        });
+        Stamp::bind(place, &[Some(self.created), self.modified])
+            .optional_number(self.deletes_at.map(|it| it.unix_ms))
+    }
+}

@@ -1,0 +1,25 @@
+//! Counts of the guessing budget and the search budget.
+
+use crate::{
+    id::TenantId,
+    policy::guessing_budget::{Bucket, GuessRecord},
+    store::StoreFuture,
+    time::Timestamp,
+};
+
+/// What the budgets need stored. A supertrait of [`crate::store::Store`].
+pub trait GuessStore {
+    /// Every unexpired record of these buckets. Never waits for a writer.
+    fn find_guesses<'a>(
+        &'a self,
+        tenant: TenantId,
+        buckets: &'a [Bucket],
+        now: Timestamp,
+    ) -> StoreFuture<'a, Vec<GuessRecord>>;
+
+    /// Stores the records; one that is stored already keeps the later time.
+    fn insert_guesses(&self, tenant: TenantId, records: Vec<GuessRecord>) -> StoreFuture<'_, ()>;
+
+    /// Removes some of the records that had expired by then; how many.
+    fn sweep_guesses(&self, expired: Timestamp) -> StoreFuture<'_, usize>;
+}

@@ -1,0 +1,49 @@
+//! What a session was created with.
+
+use crate::{
+    audit::Operation,
+    id::{TokenId, TokenIntentId},
+    threeds::SessionCard,
+};
+
+/// What a session was created with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CardReference {
+    Token(TokenId),
+    TokenIntent(TokenIntentId),
+}
+
+impl CardReference {
+    /// The attribute by which a client names it.
+    #[must_use]
+    pub fn attribute(&self) -> &'static str {
+        match self {
+            Self::Token(_) => "token_id",
+            Self::TokenIntent(_) => "token_intent_id",
+        }
+    }
+
+    /// As the row of a new session names it.
+    pub(crate) fn of_session(&self) -> SessionCard {
+        match self {
+            Self::Token(id) => SessionCard::Token(id.clone()),
+            Self::TokenIntent(id) => SessionCard::Intent { id: *id, converted: None },
+        }
+    }
+
+    pub(crate) fn token(&self) -> Option<&TokenId> {
+        match self {
+            Self::Token(id) => Some(id),
+            Self::TokenIntent(_) => None,
+        }
+    }
+
+    /// How its use is recorded, and of what.
+    #[must_use]
+    pub fn recorded(&self) -> (Operation, String) {
+        match self {
+            Self::Token(id) => (Operation::UseToken, id.as_str().to_owned()),
+            Self::TokenIntent(id) => (Operation::UseTokenIntent, id.to_string()),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What is sealed of a token: its data and everything that speaks about it.
+
+use std::collections::BTreeMap;
+
+use scrip_seal::{Place, Purpose, Sealed, Secret, TenantKeys};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    error::{Error, FieldError},
+    id::{ApplicationId, NumberVersion, TenantId},
+    policy::tenant::Tenant,
+    token::{plain::Plain, record::TokenRecord, token_type::TokenType},
+};
+
+/// More than a request can bring at once; patches must not add up to more either.
+const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Metadata in clear would tell a reader of the database who the customers are, so it is in here
+/// too. The cvc never is.
+#[derive(Debug, Default)]
+pub struct Body {
+    pub data: Plain,
+    pub mask: Option<Value>,
+    pub metadata: Option<BTreeMap<String, String>>,
+    pub search_indexes: Option<Vec<String>>,
+    pub fingerprint_expression: Option<String>,
+    /// Which application wrote mask, search indexes and fingerprint expression.
+    pub expressions_by: Option<ApplicationId>,
+    pub withheld: Withheld,
+    /// Of a card: which writing of its number this is. 3-D Secure sessions are bound to it.
+    pub number_version: Option<NumberVersion>,
+}
+
+#[derive(Serialize)]
+struct Stored<'a> {
+    data: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mask: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<&'a BTreeMap<String, String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    search_indexes: Option<&'a [String]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fingerprint_expression: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expressions_by: Option<String>,
+    #[serde(skip_serializing_if = "Withheld::is_empty")]
+    withheld: &'a Withheld,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number_version: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Read {
+    data: Value,
+    mask: Option<Value>,
+    metadata: Option<BTreeMap<String, String>>,
+    search_indexes: Option<Vec<String>>,
+    fingerprint_expression: Option<String>,
+    expressions_by: Option<String>,
+    #[serde(default)]
+    withheld: Withheld,
+    number_version: Option<String>,
+}
+
+impl Body {
+    pub(crate) fn seal(&self, tenant: &Tenant, record: &TokenRecord) -> Result<Sealed, Error> {
+        let stored = Stored {
+            data: self.data.expose(),
+            mask: self.mask.as_ref(),
+            metadata: self.metadata.as_ref(),
+            search_indexes: self.search_indexes.as_deref(),
+            fingerprint_expression: self.fingerprint_expression.as_deref(),
+            expressions_by: self.expressions_by.map(|it| it.0.to_string()),
+            withheld: &self.withheld,
+            number_version: self.number_version.map(|it| it.to_string()),
+        };
+        // Room for the whole text: a buffer that grows leaves copies of itself behind.
+        let mut bytes = Vec::with_capacity(1024);
+        serde_json::to_writer(&mut bytes, &stored).map_err(|_| Error::Internal("body".into()))?;
+        if bytes.len() > BODY_BYTES_MAX {
+            return Err(FieldError::new("data", "the token would be larger than 2 MiB").into());
+        }
+        Ok(tenant.keys.seal(Purpose::Data, &place(tenant.id, record), &Secret::new(bytes)))
+    }
+
+    pub(crate) fn open(tenant: &Tenant, record: &TokenRecord) -> Result<Self, Error> {
+        Self::open_with(&tenant.keys, tenant.id, record)
+    }
+
+    fn open_with(keys: &TenantKeys, tenant: TenantId, record: &TokenRecord) -> Result<Self, Error> {
+        let secret = keys.open(Purpose::Data, &place(tenant, record), &record.body)?;
+        let read: Read = serde_json::from_slice(secret.expose())
+            .map_err(|_| Error::Internal("a token's body is not one of ours".into()))?;
+        Ok(Self {
+            data: Plain::new(read.data),
+            mask: read.mask,
+            metadata: read.metadata,
+            search_indexes: read.search_indexes,
+            fingerprint_expression: read.fingerprint_expression,
+            expressions_by: read.expressions_by.and_then(|it| ApplicationId::parse(&it)),
+            withheld: read.withheld,
+            number_version: read.number_version.and_then(|it| NumberVersion::parse(&it)),
+        })
+    }
+}
+
+impl Body {
+    /// A second copy, said aloud.
+    pub(crate) fn duplicate(&self) -> Self {
+        Self {
+            data: self.data.duplicate(),
+            mask: self.mask.clone(),
+            metadata: self.metadata.clone(),
+            search_indexes: self.search_indexes.clone(),
+            fingerprint_expression: self.fingerprint_expression.clone(),
+            expressions_by: self.expressions_by,
+            withheld: self.withheld.clone(),
+            number_version: self.number_version,
+        }
+    }
+}
+
+/// Nothing for what is no card, and for a body that is not ours.
+pub(crate) fn number_version(
+    keys: &TenantKeys,
+    tenant: TenantId,
+    record: &TokenRecord,
+) -> Option<NumberVersion> {
+    if record.token_type != TokenType::Card {
+        return None;
+    }
+    Body::open_with(keys, tenant, record).ok()?.number_version
+}
+
+/// Every column beside the body is part of its place. Whoever writes to the database can neither
+/// move a token into another container, nor give it another expiry, creator or fingerprint.
+fn place(tenant: TenantId, record: &TokenRecord) -> Place {
+    let mut place = Place::new("token.body")
+        .bytes(tenant.0.as_bytes())
+        .text(record.id.as_str())
+        .text(record.token_type.as_str())
+        .optional_bytes(record.fingerprint.as_ref().map(|it| it.0.as_slice()))
+        .bytes(&record.expressions.to_bytes())
+        .bytes(record.created_by.0.as_bytes())
+        .number(record.created_at.unix_ms)
+        .optional_bytes(record.modified.as_ref().map(|it| it.by.0.as_bytes().as_slice()))
+        .optional_number(record.modified.as_ref().map(|it| it.at.unix_ms))
+        .optional_number(record.expires_at.map(|it| it.unix_ms))
+        .number(record.revision);
+    // How many come first: the end of one list is not the beginning of the next.
+    place = place.number(count(record.containers.iter().count()));
+    for container in record.containers.iter() {
+        place = place.text(container.as_str());
+    }
+    place = place.number(count(record.indexes.len()));
+    for index in &record.indexes {
+        place = place.bytes(&index.0);
+    }
+    place
+}
+
+fn count(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// What is not computed for a token.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Withheld {
+    #[serde(default)]
+    pub fingerprint: bool,
+    /// The sources of search indexes.
+    #[serde(default)]
+    pub indexes: Vec<String>,
+}
+
+impl Withheld {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.fingerprint && self.indexes.is_empty()
+    }
+}

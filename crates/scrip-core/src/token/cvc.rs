@@ -1,0 +1,155 @@
+//! The card verification code: kept apart from the card, under a key that dies.
+
+use scrip_seal::{EpochKeys, EpochKeysAway, OpenEpoch, Place, Presence, Sealed, Secret};
+use serde_json::Value;
+
+use crate::{
+    error::Error,
+    id::{TenantId, TokenId},
+    policy::caller::Caller,
+    time::Timestamp,
+    token::{plain::Plain, token_type::TokenType},
+};
+
+/// A code between parse and seal, or between open and answer. Cannot be printed.
+#[derive(Debug)]
+pub struct Cvc(Secret);
+
+/// As the store keeps it. Out of sight at `expires_at`, out of reach when its epoch ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CvcRecord {
+    pub expires_at: Timestamp,
+    pub sealed: Sealed,
+}
+
+impl Cvc {
+    #[must_use]
+    pub fn new(text: String) -> Self {
+        Self(Secret::new(text.into_bytes()))
+    }
+
+    /// The only way in.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        std::str::from_utf8(self.0.expose()).unwrap_or_default()
+    }
+
+    /// With the key that [`prepare_cvc`] has put at hand.
+    pub(crate) fn seal(
+        &self,
+        epochs: &EpochKeys,
+        tenant: TenantId,
+        token: &TokenId,
+        expires_at: Timestamp,
+    ) -> Result<CvcRecord, Error> {
+        self.seal_in(epochs, &place(tenant, token, expires_at), expires_at)
+    }
+
+    /// Somewhere else than at a token.
+    pub(crate) fn seal_in(
+        &self,
+        epochs: &EpochKeys,
+        place: &Place,
+        expires_at: Timestamp,
+    ) -> Result<CvcRecord, Error> {
+        let sealed = epochs.seal(place, &self.0, expires_at.unix_ms)?;
+        Ok(CvcRecord { expires_at, sealed })
+    }
+}
+
+impl CvcRecord {
+    /// What [`Cvc::seal_in`] sealed there.
+    pub(crate) fn open_in(
+        &self,
+        epochs: &EpochKeys,
+        place: &Place,
+        now: Timestamp,
+    ) -> Result<Option<Cvc>, Error> {
+        if self.expires_at <= now {
+            return Ok(None);
+        }
+        match epochs.open(place, &self.sealed, self.expires_at.unix_ms)? {
+            OpenEpoch::Open(secret) => Ok(Some(Cvc(secret))),
+            OpenEpoch::Gone => Ok(None),
+            // To leave it out would say that there is none.
+            OpenEpoch::Unasked => Err(EpochKeysAway::Unasked.into()),
+        }
+    }
+
+    /// Nothing once its time is over, or its key is gone.
+    pub(crate) fn open(
+        &self,
+        epochs: &EpochKeys,
+        tenant: TenantId,
+        token: &TokenId,
+        now: Timestamp,
+    ) -> Result<Option<Cvc>, Error> {
+        self.open_in(epochs, &place(tenant, token, self.expires_at), now)
+    }
+
+    /// Asks other nodes for its key, if it is one of theirs; whether there is one.
+    ///
+    /// # Errors
+    /// They do not answer.
+    pub(crate) async fn is_gone(&self, epochs: &EpochKeys, now: Timestamp) -> Result<bool, Error> {
+        if self.expires_at <= now {
+            return Ok(true);
+        }
+        let presence = epochs.find(&self.sealed, self.expires_at.unix_ms).await?;
+        Ok(presence == Presence::Gone)
+    }
+}
+
+fn place(tenant: TenantId, token: &TokenId, expires_at: Timestamp) -> Place {
+    let tenant = tenant.0.as_bytes();
+    Place::new("token.cvc").bytes(tenant).text(token.as_str()).number(expires_at.unix_ms)
+}
+
+/// From here on the data has no cvc.
+pub(crate) fn take_cvc(token_type: TokenType, data: &mut Plain) -> Option<Cvc> {
+    if !token_type.has_cvc() {
+        return None;
+    }
+    match data.expose_mut().as_object_mut()?.remove("cvc")? {
+        Value::String(text) => Some(Cvc::new(text)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            None
+        }
+    }
+}
+
+/// Whether [`take_cvc`] would find something there.
+pub(crate) fn gives_cvc(token_type: TokenType, data: &Plain) -> bool {
+    token_type.has_cvc() && data.expose().get("cvc").is_some_and(|it| !it.is_null())
+}
+
+/// When a code ends that is given now.
+pub(crate) fn cvc_end(caller: &Caller, now: Timestamp) -> Timestamp {
+    now.after(caller.tenant().quotas.cvc_retention())
+}
+
+/// Before a code is sealed that was just given: its key may be one that nodes share.
+///
+/// # Errors
+/// It is, and cannot be asked for. Then nothing is done.
+pub(crate) async fn prepare_cvc(
+    epochs: &EpochKeys,
+    caller: &Caller,
+    now: Timestamp,
+) -> Result<(), Error> {
+    Ok(epochs.prepare(cvc_end(caller, now).unix_ms).await?)
+}
+
+/// Seals a code that was just given: its time runs from now.
+///
+/// # Errors
+/// [`prepare_cvc`] was not called for this time.
+pub(crate) fn seal_cvc(
+    epochs: &EpochKeys,
+    caller: &Caller,
+    cvc: &Cvc,
+    token: &TokenId,
+    now: Timestamp,
+) -> Result<CvcRecord, Error> {
+    cvc.seal(epochs, caller.tenant().id, token, cvc_end(caller, now))
+}

@@ -1,0 +1,431 @@
+//! The expressions of a token, evaluated: its id, its fingerprint, its search indexes, its mask.
+//!
+//! None of them ever sees a cvc: it is taken out of the data before anything is evaluated.
+
+use std::{borrow::Cow, sync::Arc};
+
+use scrip_expression::{Expression, ExpressionError, Outside, Scope, is_expression};
+use scrip_seal::{Fingerprint, IndexDigest};
+use serde_json::Value;
+use zeroize::Zeroizing;
+
+use crate::{
+    card,
+    error::FieldError,
+    id::TokenId,
+    policy::{
+        caller::Caller,
+        guessing_budget::numbers::{EvaluatedTexts, FingerprintText},
+        tenant::Tenant,
+    },
+    token::{
+        body::Body,
+        disclosure::Rule,
+        expression::{
+            compiled::{Draw, compile, compile_steady},
+            work::{Attempt, WorkMeter},
+        },
+        plain::Plain,
+        reveal,
+        token_type::TokenType,
+    },
+    vault::Vault,
+};
+
+pub(crate) const SEARCH_INDEXES_MAX: usize = 16;
+/// Every entry is one in the index of searches, in each of the token's containers.
+const METADATA_MAX: usize = 50;
+
+/// What a token's expressions gave.
+pub(crate) struct Evaluated {
+    pub(crate) fingerprint: Option<Fingerprint>,
+    pub(crate) indexes: Vec<IndexDigest>,
+    /// How many of the indexes are of the data; the rest are of the metadata.
+    pub(crate) data_indexes: usize,
+    /// What the fingerprint expression and the search indexes gave, for the guessing budget.
+    pub(crate) texts: EvaluatedTexts,
+}
+
+/// What becomes of an expression that fails, or gives nothing, on this data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failures {
+    /// The caller is told: it sent the data, or may read it.
+    Report,
+    /// The write succeeds: whether an expression fails would tell of hidden data.
+    Hide,
+}
+
+/// A token's expressions and the data that they are evaluated on.
+pub(crate) struct Evaluation<'a> {
+    pub(crate) caller: &'a Caller,
+    pub(crate) token_type: TokenType,
+    pub(crate) body: &'a Body,
+    pub(crate) vault: &'a Vault,
+    pub(crate) failures: Failures,
+}
+
+impl Evaluation<'_> {
+    pub(crate) fn evaluate(&self) -> Result<Evaluated, FieldError> {
+        let Self { caller, token_type, body, .. } = *self;
+        let mut texts = EvaluatedTexts::default();
+        let fingerprint = self.fingerprint(&mut texts)?;
+        let mut indexes = self.indexes(&mut texts.indexes)?;
+        let data_indexes = indexes.len();
+        indexes.extend(metadata_indexes(caller.tenant(), body)?);
+        // A mask sees a covered number; of other types it sees the data.
+        if body.mask.is_some() && (token_type.is_card() || self.failures == Failures::Report) {
+            self.check_mask()?;
+        }
+        Ok(Evaluated { fingerprint, indexes, data_indexes, texts })
+    }
+
+    fn check_mask(&self) -> Result<(), FieldError> {
+        let Self { caller, token_type, body, .. } = *self;
+        let masked = reveal::mask(caller.work(), token_type, body);
+        let masked = masked.map_err(|error| FieldError::expression("mask", error))?;
+        // Not by an expression, which never sees it, but written out.
+        let number = card::number_of(body.data.expose()).filter(|_| token_type.is_card());
+        if let (Some(masked), Some(number)) = (masked, number)
+            && shows(masked.expose(), number)
+        {
+            return Err(FieldError::new("mask", "must not contain the card number"));
+        }
+        Ok(())
+    }
+
+    /// For a card, another number that looks like this one: what an expression does with it says
+    /// nothing about the hidden digits.
+    fn lookalike(&self) -> Option<Plain> {
+        let applies = self.vault.disclosure.applies(Rule::LookalikeAcceptance);
+        (applies && self.token_type.is_card()).then(|| {
+            reveal::guard(self.token_type, &self.body.data, |it| card::disguised(it, b'0'))
+        })
+    }
+
+    /// Whether an expression is accepted is decided on a look-alike number where there is one, and
+    /// by the data itself otherwise. None when it is accepted and gives nothing on the data.
+    fn value(
+        &self,
+        evaluate: &dyn Fn(&Value) -> Result<String, FieldError>,
+    ) -> Result<Option<String>, FieldError> {
+        let data = self.body.data.expose();
+        if let Some(lookalike) = self.lookalike() {
+            evaluate(lookalike.expose())?;
+            return Ok(evaluate(data).ok());
+        }
+        match (evaluate(data), self.failures) {
+            (Ok(value), _) => Ok(Some(value)),
+            (Err(_), Failures::Hide) => Ok(None),
+            (Err(error), Failures::Report) => Err(error),
+        }
+    }
+
+    fn fingerprint(&self, texts: &mut EvaluatedTexts) -> Result<Option<Fingerprint>, FieldError> {
+        const FIELD: &str = "fingerprint_expression";
+        let Self { caller, token_type, body, .. } = *self;
+        let (tenant, work) = (caller.tenant(), caller.work());
+        let own = match &body.fingerprint_expression {
+            Some(source) => Some(steady(work, FIELD, source)?),
+            None if tenant.settings.fingerprint_tokens => None,
+            None => return Ok(None),
+        };
+        if body.withheld.fingerprint {
+            return Ok(None);
+        }
+        let types_own = token_type.default_fingerprint();
+        let is_types_own =
+            own.as_ref().is_none_or(|it| it.canonical_text() == types_own.canonical_text());
+        let mut of_text = |text: String| {
+            let fingerprint = tenant.keys.fingerprint(token_type.as_str(), text.as_bytes());
+            let text = Zeroizing::new(text);
+            texts.fingerprint = Some(FingerprintText { text, is_types_own });
+            fingerprint
+        };
+        let Some(expression) = own else {
+            let value = evaluate_text(work, types_own, body.data.expose(), None);
+            let value = value.map_err(|error| error.named(FIELD));
+            return match (value, self.failures) {
+                (Ok(value), _) => Ok(Some(of_text(value))),
+                (Err(_), Failures::Hide) => Ok(Some(self.random_fingerprint())),
+                (Err(error), Failures::Report) => Err(error),
+            };
+        };
+        // Only an expression of a request can name the metadata, so only then is it brought along.
+        let metadata = metadata(body);
+        let value = self.value(&|data| {
+            let value = evaluate_text(work, &expression, data, Some(&metadata));
+            value.map_err(|error| error.named(FIELD))
+        })?;
+        // A token without a fingerprint would tell that the expression failed.
+        Ok(Some(value.map_or_else(|| self.random_fingerprint(), of_text)))
+    }
+
+    fn random_fingerprint(&self) -> Fingerprint {
+        let mut bytes = [0; 32];
+        (self.vault.chance)(&mut bytes);
+        Fingerprint(bytes)
+    }
+
+    fn indexes(&self, texts: &mut Vec<Zeroizing<String>>) -> Result<Vec<IndexDigest>, FieldError> {
+        let Self { caller, token_type, body, .. } = *self;
+        let work = caller.work();
+        let sources =
+            body.search_indexes.as_deref().unwrap_or_else(|| token_type.default_indexes());
+        if sources.len() > SEARCH_INDEXES_MAX {
+            return Err(FieldError::new("search_indexes", "must have at most 16 entries"));
+        }
+        let mut digests = Vec::with_capacity(sources.len());
+        for (at, source) in sources.iter().enumerate() {
+            let field = || format!("search_indexes[{at}]");
+            let expression = steady(work, field(), source)?;
+            if body.withheld.indexes.contains(source) {
+                continue;
+            }
+            let value = self.value(&|data| index_value(work, &expression, data, &field))?;
+            let Some(value) = value else { continue };
+            let digest = caller.tenant().keys.index(value.as_bytes());
+            if !digests.contains(&digest) {
+                digests.push(digest);
+                texts.push(Zeroizing::new(value));
+            }
+        }
+        Ok(digests)
+    }
+}
+
+/// Why there is no text.
+enum NoText {
+    Failed(ExpressionError),
+    Nothing,
+}
+
+impl NoText {
+    fn named(self, field: &'static str) -> FieldError {
+        match self {
+            Self::Failed(error) => FieldError::expression(field, error),
+            Self::Nothing => FieldError::new(field, "must give a value"),
+        }
+    }
+}
+
+fn evaluate_text(
+    work: &WorkMeter,
+    expression: &Expression,
+    data: &Value,
+    metadata: Option<&Value>,
+) -> Result<String, NoText> {
+    let value = run(work, expression, data, metadata, &Draw::none()).map_err(NoText::Failed)?;
+    text(&value).ok_or(NoText::Nothing)
+}
+
+fn index_value(
+    work: &WorkMeter,
+    expression: &Expression,
+    data: &Value,
+    field: &dyn Fn() -> String,
+) -> Result<String, FieldError> {
+    let value = run(work, expression, data, None, &Draw::none())
+        .map_err(|error| FieldError::expression(field(), error))?;
+    let single =
+        text(&value).filter(|it| !it.is_empty() && !value.is_array() && !value.is_object());
+    single.ok_or_else(|| FieldError::new(field(), "must give one value that is not empty"))
+}
+
+fn shows(value: &Value, number: &str) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) => false,
+        Value::Number(it) => it.to_string().contains(number),
+        Value::String(text) => {
+            let plain: String = text.chars().filter(|it| !" -._/".contains(*it)).collect();
+            plain.contains(number)
+        }
+        Value::Array(items) => items.iter().any(|it| shows(it, number)),
+        Value::Object(object) => {
+            object.iter().any(|(name, it)| name.contains(number) || shows(it, number))
+        }
+    }
+}
+
+/// One expression over one body, charged to the request.
+fn run(
+    work: &WorkMeter,
+    expression: &Expression,
+    data: &Value,
+    metadata: Option<&Value>,
+    outside: &dyn Outside,
+) -> Result<Value, ExpressionError> {
+    let attempt = work.run(|work_max| {
+        let scope = Scope::new(data, metadata).with_outside(outside).within_work(work_max);
+        Attempt { result: expression.evaluate(&scope), spent: scope.spent() }
+    });
+    attempt.result
+}
+
+fn metadata(body: &Body) -> Value {
+    let pairs = body.metadata.iter().flatten();
+    Value::Object(pairs.map(|(name, value)| (name.clone(), value.clone().into())).collect())
+}
+
+/// Each entry is found without regard to case; who asks for an exact one is shown no other.
+fn metadata_indexes(tenant: &Tenant, body: &Body) -> Result<Vec<IndexDigest>, FieldError> {
+    let Some(metadata) = &body.metadata else { return Ok(Vec::new()) };
+    if metadata.len() > METADATA_MAX {
+        return Err(FieldError::new("metadata", "must have at most 50 entries"));
+    }
+    let mut digests = Vec::with_capacity(metadata.len());
+    for (name, value) in metadata {
+        let digest = metadata_index(tenant, name, value);
+        if !digests.contains(&digest) {
+            digests.push(digest);
+        }
+    }
+    Ok(digests)
+}
+
+pub(crate) fn metadata_index(tenant: &Tenant, name: &str, value: &str) -> IndexDigest {
+    let (name, value) = (name.to_lowercase(), value.to_lowercase());
+    tenant.keys.metadata_index(name.as_bytes(), value.as_bytes())
+}
+
+/// Where a token's id comes from.
+pub(crate) enum IdSource {
+    /// It was given as it is.
+    Given(TokenId),
+    /// An expression gave it, and would give the same again.
+    Computed(TokenId),
+    /// An expression that makes an alias gave it; another one may be free when this is taken.
+    Alias(TokenId),
+}
+
+impl IdSource {
+    pub(crate) fn id(&self) -> &TokenId {
+        let (Self::Given(id) | Self::Computed(id) | Self::Alias(id)) = self;
+        id
+    }
+
+    pub(crate) fn into_id(self) -> TokenId {
+        let (Self::Given(id) | Self::Computed(id) | Self::Alias(id)) = self;
+        id
+    }
+}
+
+/// An id as it was given or computed. It stands in clear, so none may hold the secret.
+///
+/// One that is computed for a card is computed for another card that looks like it, and must be the
+/// same for a second one: then it tells nothing but BIN and last four. The number itself takes no
+/// part, so neither what comes out nor whether something does can be used to ask about its digits.
+pub(crate) fn token_id(
+    work: &WorkMeter,
+    source: &str,
+    token_type: TokenType,
+    body: &Body,
+    chance: fn(&mut [u8]),
+) -> Result<IdSource, FieldError> {
+    let id = if is_expression(source) {
+        let expression = parse(work, "id", source)?;
+        if expression.is_random() {
+            return alias(work, &expression, token_type, body, chance);
+        }
+        IdSource::Computed(computed(work, &expression, token_type, body, &Draw::none())?)
+    } else {
+        IdSource::Given(TokenId::parse(source)?)
+    };
+    if names_secret(id.id(), token_type, body) {
+        return Err(FieldError::new("id", "must not contain the number that it stands for"));
+    }
+    Ok(id)
+}
+
+/// An alias is never the value it is drawn for, and is drawn for cards that only look like this one:
+/// by chance it is one of those, or the card itself. Then it is drawn again.
+fn alias(
+    work: &WorkMeter,
+    expression: &Expression,
+    token_type: TokenType,
+    body: &Body,
+    chance: fn(&mut [u8]),
+) -> Result<IdSource, FieldError> {
+    const DRAWS: usize = 16;
+    let mut refused = None;
+    for _ in 0..DRAWS {
+        match computed(work, expression, token_type, body, &Draw::new(chance)) {
+            Ok(id) if names_secret(&id, token_type, body) => refused = None,
+            Ok(id) => return Ok(IdSource::Alias(id)),
+            Err(error) => refused = Some(error),
+        }
+    }
+    refused.map_or_else(|| Ok(IdSource::Alias(TokenId::random(chance))), Err)
+}
+
+fn computed(
+    work: &WorkMeter,
+    expression: &Expression,
+    token_type: TokenType,
+    body: &Body,
+    draw: &Draw,
+) -> Result<TokenId, FieldError> {
+    let over = |fill: u8| {
+        let data = reveal::guard(token_type, &body.data, |it| card::disguised(it, fill));
+        let attempt = work.run(|work_max| {
+            draw.begin_again();
+            let scope = Scope::new(data.expose(), None).with_outside(draw).within_work(work_max);
+            Attempt { result: expression.evaluate(&scope), spent: scope.spent() }
+        });
+        attempt.result.map_err(|error| FieldError::expression("id", error))
+    };
+    let value = over(b'0')?;
+    if token_type.is_card() && over(b'7')? != value {
+        let rule = "must not show more of a card number than BIN and last four";
+        return Err(FieldError::new("id", rule));
+    }
+    let text = text(&value).ok_or_else(|| FieldError::new("id", "must give a value"))?;
+    TokenId::parse(&text)
+}
+
+/// Numbers shorter than this stand in an id by accident.
+const SECRET_DIGITS_MIN: usize = 6;
+
+/// Whether the secret number of a type that has one can be read off the id, whatever stands
+/// between its digits.
+pub(crate) fn names_secret(id: &TokenId, token_type: TokenType, body: &Body) -> bool {
+    if token_type == TokenType::Token {
+        return false;
+    }
+    let secret = match token_type.secret_property() {
+        None => Some(body.data.expose()),
+        Some(property) => body.data.expose().get(property),
+    };
+    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+    let secret = secret.and_then(Value::as_str).map(digits).unwrap_or_default();
+    secret.len() >= SECRET_DIGITS_MIN && digits(id.as_str()).contains(&secret)
+}
+
+fn parse(
+    work: &WorkMeter,
+    field: impl Into<Cow<'static, str>>,
+    source: &str,
+) -> Result<Arc<Expression>, FieldError> {
+    compile(work, source).map_err(|error| FieldError::expression(field, error))
+}
+
+fn steady(
+    work: &WorkMeter,
+    field: impl Into<Cow<'static, str>>,
+    source: &str,
+) -> Result<Arc<Expression>, FieldError> {
+    compile_steady(work, source).map_err(|error| FieldError::expression(field, error))
+}
+
+/// What stands for a value in a digest: text is itself, anything else its compact JSON.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            Some(value.to_string())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

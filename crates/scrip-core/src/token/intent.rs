@@ -1,0 +1,184 @@
+//! Token intents: data that waits to become a token, and leaves by itself when it does not.
+
+use scrip_seal::{Fingerprint, Place, Purpose, Sealed, Secret};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    card::{
+        self, CardDetails,
+        bank::{self, BankDetails},
+        bin_data::BinData,
+    },
+    error::Error,
+    id::{ApplicationId, TenantId, TokenIntentId},
+    policy::tenant::Tenant,
+    time::Timestamp,
+    token::{
+        container::Containers,
+        cvc::{Cvc, CvcRecord},
+        plain::Plain,
+        token_type::TokenType,
+    },
+};
+
+/// A create request after parsing.
+#[derive(Debug)]
+pub struct NewTokenIntent {
+    pub token_type: TokenType,
+    pub data: Plain,
+    pub containers: Option<Containers>,
+    pub authentication: Option<IntentAuthentication>,
+}
+
+/// What proves that the holder of a network token was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IntentAuthentication {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threeds_cryptogram: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eci_indicator: Option<String>,
+}
+
+/// An intent's row. What is not sealed is bound to what is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenIntentRecord {
+    pub id: TokenIntentId,
+    pub token_type: TokenType,
+    pub fingerprint: Option<Fingerprint>,
+    /// Every use of the intent is decided on these.
+    pub containers: Containers,
+    pub created_by: ApplicationId,
+    pub created_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub body: Sealed,
+}
+
+impl TokenIntentRecord {
+    #[must_use]
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        now < self.expires_at
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredTokenIntent {
+    pub record: TokenIntentRecord,
+    pub cvc: Option<CvcRecord>,
+}
+
+/// What is sealed of an intent. Never its cvc.
+#[derive(Debug)]
+pub(crate) struct IntentBody {
+    pub(crate) data: Plain,
+    pub(crate) authentication: Option<IntentAuthentication>,
+}
+
+#[derive(Serialize)]
+struct Written<'a> {
+    data: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    authentication: Option<&'a IntentAuthentication>,
+}
+
+#[derive(Deserialize)]
+struct Read {
+    data: Value,
+    #[serde(default)]
+    authentication: Option<IntentAuthentication>,
+}
+
+impl IntentBody {
+    pub(crate) fn seal(
+        &self,
+        tenant: &Tenant,
+        record: &TokenIntentRecord,
+    ) -> Result<Sealed, Error> {
+        let written =
+            Written { data: self.data.expose(), authentication: self.authentication.as_ref() };
+        // Room for the whole text: a buffer that grows leaves copies of itself behind.
+        let mut bytes = Vec::with_capacity(1024);
+        serde_json::to_writer(&mut bytes, &written).map_err(|_| Error::Internal("body".into()))?;
+        Ok(tenant.keys.seal(Purpose::Data, &place(tenant, record), &Secret::new(bytes)))
+    }
+
+    pub(crate) fn open(tenant: &Tenant, record: &TokenIntentRecord) -> Result<Self, Error> {
+        let secret = tenant.keys.open(Purpose::Data, &place(tenant, record), &record.body)?;
+        let read: Read = serde_json::from_slice(secret.expose())
+            .map_err(|_| Error::Internal("an intent's body is not one of ours".into()))?;
+        Ok(Self { data: Plain::new(read.data), authentication: read.authentication })
+    }
+}
+
+/// Every column beside the body is part of its place.
+fn place(tenant: &Tenant, record: &TokenIntentRecord) -> Place {
+    let place = Place::new("intent.body")
+        .bytes(tenant.id.0.as_bytes())
+        .bytes(record.id.0.as_bytes())
+        .text(record.token_type.as_str())
+        .optional_bytes(record.fingerprint.as_ref().map(|it| it.0.as_slice()))
+        .bytes(record.created_by.0.as_bytes())
+        .number(record.created_at.unix_ms)
+        .number(record.expires_at.unix_ms);
+    record.containers.iter().fold(place, |place, it| place.text(it.as_str()))
+}
+
+/// Where an intent's cvc lives.
+pub(crate) fn cvc_place(tenant: TenantId, intent: TokenIntentId, expires_at: Timestamp) -> Place {
+    Place::new("intent.cvc")
+        .bytes(tenant.0.as_bytes())
+        .bytes(intent.0.as_bytes())
+        .number(expires_at.unix_ms)
+}
+
+/// What anybody sees of an intent. Its data leaves by no answer about it.
+#[derive(Debug)]
+pub struct TokenIntentView {
+    pub id: TokenIntentId,
+    pub tenant_id: TenantId,
+    pub token_type: TokenType,
+    pub card: Option<CardDetails>,
+    pub network_token: Option<CardDetails>,
+    pub bank: Option<BankDetails>,
+    pub authentication: Option<IntentAuthentication>,
+    pub fingerprint: Option<Fingerprint>,
+    pub containers: Containers,
+    pub expires_at: Timestamp,
+    pub created_by: ApplicationId,
+    pub created_at: Timestamp,
+}
+
+pub(crate) fn view(
+    bins: &BinData,
+    tenant: &Tenant,
+    record: &TokenIntentRecord,
+    body: IntentBody,
+) -> TokenIntentView {
+    let token_type = record.token_type;
+    let data = body.data.expose();
+    let card = token_type.is_card().then(|| card::details(data, bins, tenant.kind)).flatten();
+    let (card, network_token) =
+        if token_type == TokenType::NetworkToken { (None, card) } else { (card, None) };
+    TokenIntentView {
+        id: record.id,
+        tenant_id: tenant.id,
+        token_type,
+        card,
+        network_token,
+        bank: (token_type == TokenType::Bank).then(|| bank::details(data)).flatten(),
+        authentication: body.authentication,
+        fingerprint: record.fingerprint,
+        containers: record.containers.clone(),
+        expires_at: record.expires_at,
+        created_by: record.created_by,
+        created_at: record.created_at,
+    }
+}
+
+/// An intent's data with its code, for an expression that may see both.
+pub(crate) fn with_cvc(mut data: Plain, cvc: Option<Cvc>) -> Plain {
+    if let (Some(cvc), Some(object)) = (cvc, data.expose_mut().as_object_mut()) {
+        object.insert("cvc".to_owned(), cvc.expose().into());
+    }
+    data
+}

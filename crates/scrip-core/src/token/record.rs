@@ -1,0 +1,78 @@
+//! Tokens as the store keeps them.
+
+use crate::{
+    error::Error,
+    id::{ApplicationId, TokenId},
+    policy::{access::Subject, permission::Transform},
+    time::Timestamp,
+    token::{
+        container::Containers, cvc::CvcRecord, disclosure::ExpressionMarks, token_type::TokenType,
+    },
+};
+use scrip_seal::{EpochKeys, Fingerprint, IndexDigest, Sealed};
+
+/// A token's row. What is not sealed is bound to what is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenRecord {
+    pub id: TokenId,
+    pub token_type: TokenType,
+    pub fingerprint: Option<Fingerprint>,
+    pub expressions: ExpressionMarks,
+    pub containers: Containers,
+    pub created_by: ApplicationId,
+    pub created_at: Timestamp,
+    pub modified: Option<Modified>,
+    pub expires_at: Option<Timestamp>,
+    /// Counts the updates.
+    pub revision: i64,
+    /// By which a search finds it: the digests of its search indexes and of its metadata.
+    pub indexes: Vec<IndexDigest>,
+    pub body: Sealed,
+}
+
+impl TokenRecord {
+    #[must_use]
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        self.expires_at.is_none_or(|it| now < it)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Modified {
+    pub by: ApplicationId,
+    pub at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredToken {
+    pub record: TokenRecord,
+    pub cvc: Option<CvcRecord>,
+}
+
+impl<'a> From<&'a TokenRecord> for Subject<'a> {
+    fn from(token: &'a TokenRecord) -> Self {
+        Self { containers: &token.containers, id: Some(&token.id) }
+    }
+}
+
+impl StoredToken {
+    /// Before it is shown by such a right: a code whose key is gone is none, and the key of one that
+    /// is shown is at hand.
+    ///
+    /// # Errors
+    /// Other nodes have the key, and do not answer.
+    pub(crate) async fn settle_cvc(
+        &mut self,
+        epochs: &EpochKeys,
+        transform: Transform,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let Some(cvc) = self.cvc.as_ref().filter(|_| transform == Transform::Reveal) else {
+            return Ok(());
+        };
+        if cvc.is_gone(epochs, now).await? {
+            self.cvc = None;
+        }
+        Ok(())
+    }
+}

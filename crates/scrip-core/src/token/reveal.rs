@@ -1,0 +1,311 @@
+//! What a caller may see of a token: the last step before an answer.
+
+use std::borrow::Cow;
+
+use scrip_expression::{ExpressionError, OVER_SHARED_WORK, Scope, Template};
+use serde_json::Value;
+
+use crate::{
+    card::{self, CardDetails, bank, bin_data::BinData},
+    error::Error,
+    policy::{
+        caller::{Caller, Permit},
+        permission::{Permission, Transform},
+    },
+    time::Timestamp,
+    token::{
+        Shown, TokenDetail, TokenView,
+        body::Body,
+        cvc::Cvc,
+        expression::{
+            compiled::{Draw, compile_mask},
+            work::{Attempt, WorkMeter},
+        },
+        plain::Plain,
+        record::StoredToken,
+        token_type::TokenType,
+    },
+    vault::Vault,
+};
+
+/// For whom a view is made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Audience<'a> {
+    /// The caller, now.
+    Caller { vault: &'a Vault, now: Timestamp },
+    /// A remembered answer: never the cvc, but also what a weaker caller would have seen.
+    Memory { bins: &'a BinData },
+}
+
+impl<'a> Audience<'a> {
+    fn bins(self) -> &'a BinData {
+        match self {
+            Self::Caller { vault, .. } => &vault.bins,
+            Self::Memory { bins } => bins,
+        }
+    }
+}
+
+/// Opens a token for a caller whose permit covers its containers.
+pub(crate) fn reveal(
+    permit: &Permit,
+    stored: &StoredToken,
+    audience: Audience<'_>,
+) -> Result<TokenView, Error> {
+    let body = Body::open(permit.tenant(), &stored.record)?;
+    show(permit, stored, body, audience)
+}
+
+/// The same for a token whose body is at hand, such as one just written.
+pub(crate) fn show(
+    permit: &Permit,
+    stored: &StoredToken,
+    body: Body,
+    audience: Audience<'_>,
+) -> Result<TokenView, Error> {
+    let cvc = match (audience, &stored.cvc) {
+        (Audience::Caller { vault, now }, Some(cvc)) if permit.transform() == Transform::Reveal => {
+            cvc.open(&vault.epochs, permit.tenant().id, &stored.record.id, now)?
+        }
+        (Audience::Caller { .. } | Audience::Memory { .. }, _) => None,
+    };
+    let token_type = stored.record.token_type;
+    let masked = masked(permit, token_type, &body, audience)?;
+    let mut view = outline(permit.caller(), stored);
+    let card = || card::details(body.data.expose(), audience.bins(), permit.tenant().kind);
+    let card = token_type.is_card().then(card).flatten();
+    view.detail = Some(detail(stored, body, card, permit.transform(), masked, cvc));
+    Ok(view)
+}
+
+/// A token that was found by asking for another: in full only for a caller that may read it, and
+/// never by a stronger right than that.
+pub(crate) fn reveal_found(
+    permit: &Permit,
+    stored: &StoredToken,
+    audience: Audience<'_>,
+) -> Result<TokenView, Error> {
+    let caller = permit.caller();
+    match caller.permit(Permission::TokenRead, &stored.record) {
+        Ok(read) if read.transform() <= permit.transform() => reveal(&read, stored, audience),
+        Ok(_) => reveal(permit, stored, audience),
+        Err(_) => Ok(outline(caller, stored)),
+    }
+}
+
+/// What says that a token is there, and nothing about it.
+pub(crate) fn outline(caller: &Caller, stored: &StoredToken) -> TokenView {
+    let record = &stored.record;
+    TokenView {
+        id: record.id.clone(),
+        tenant_id: caller.tenant().id,
+        token_type: record.token_type,
+        fingerprint: record.fingerprint,
+        containers: record.containers.clone(),
+        expires_at: None,
+        detail: None,
+    }
+}
+
+/// The masked data for an answer. A mask that is over the request's budget shows none: one caller
+/// wrote it, and the requests of others must not fail by it.
+pub(crate) fn mask_to_show(
+    work: &WorkMeter,
+    token_type: TokenType,
+    body: &Body,
+) -> Result<Option<Plain>, Error> {
+    let masked = mask(work, token_type, body);
+    work.check()?;
+    match masked {
+        Ok(masked) => Ok(masked),
+        Err(error) if error.problem == OVER_SHARED_WORK => Ok(None),
+        Err(_) => Err(Error::Internal("a stored mask cannot be evaluated".into())),
+    }
+}
+
+/// The masked data, where it is going to be shown.
+fn masked(
+    permit: &Permit,
+    token_type: TokenType,
+    body: &Body,
+    audience: Audience<'_>,
+) -> Result<Option<Plain>, Error> {
+    match (permit.transform(), audience) {
+        (Transform::Redact, _) | (Transform::Reveal, Audience::Caller { .. }) => Ok(None),
+        (Transform::Mask, _) | (Transform::Reveal, Audience::Memory { .. }) => {
+            mask_to_show(permit.caller().work(), token_type, body)
+        }
+    }
+}
+
+fn detail(
+    stored: &StoredToken,
+    mut body: Body,
+    card: Option<CardDetails>,
+    transform: Transform,
+    masked: Option<Plain>,
+    cvc: Option<Cvc>,
+) -> TokenDetail {
+    let record = &stored.record;
+    let token_type = record.token_type;
+    let data = body.data.expose();
+    let (card, network_token) =
+        if token_type == TokenType::NetworkToken { (None, card) } else { (card, None) };
+    let bank = (token_type == TokenType::Bank).then(|| bank::details(data)).flatten();
+    let shown = match transform {
+        Transform::Redact => Shown { transform, data: None, cvc: None, masked: None },
+        Transform::Mask => Shown { transform, data: masked, cvc: None, masked: None },
+        Transform::Reveal => {
+            let data = Some(std::mem::take(&mut body.data));
+            Shown { transform, data, cvc, masked }
+        }
+    };
+    let assumed_indexes = || {
+        let indexes = token_type.default_indexes();
+        (!indexes.is_empty()).then_some(Cow::Borrowed(indexes))
+    };
+    let assumed_mask = || token_type.default_mask().map(Cow::Borrowed);
+    TokenDetail {
+        shown,
+        mask: body.mask.take().map(Cow::Owned).or_else(assumed_mask),
+        card,
+        network_token,
+        bank,
+        metadata: body.metadata.take(),
+        search_indexes: body.search_indexes.take().map(Cow::Owned).or_else(assumed_indexes),
+        fingerprint_expression: record.fingerprint.map(|_| {
+            let assumed = || Cow::Borrowed(token_type.default_fingerprint_expression());
+            body.fingerprint_expression.take().map_or_else(assumed, Cow::Owned)
+        }),
+        expires_at: record.expires_at,
+        created_by: record.created_by,
+        created_at: record.created_at,
+        modified: record.modified,
+    }
+}
+
+/// The data under its mask; nothing when it has none.
+///
+/// A mask is an expression written by one caller that decides what another sees. For a card it
+/// never sees more than BIN and last four itself, so no expression can show more.
+pub(crate) fn mask(
+    work: &WorkMeter,
+    token_type: TokenType,
+    body: &Body,
+) -> Result<Option<Plain>, ExpressionError> {
+    let guarded = guard(token_type, &body.data, card::covered);
+    let draw = Draw::none();
+    let evaluate = |template: &Template| {
+        let attempt = work.run(|work_max| {
+            let scope = Scope::new(guarded.expose(), None).with_outside(&draw);
+            let scope = scope.within_work(work_max);
+            Attempt { result: template.evaluate(&scope), spent: scope.spent() }
+        });
+        attempt.result
+    };
+    if let Some(mask) = &body.mask {
+        return Ok(Some(Plain::new(evaluate(&compile_mask(work, mask)?)?)));
+    }
+    let Some(template) = token_type.default_mask_template() else { return Ok(None) };
+    let mut masked = evaluate(template)?;
+    if let Value::Object(object) = &mut masked {
+        object.retain(|_, value| !value.is_null());
+    }
+    hide_if_bare(token_type, &body.data, &mut masked);
+    Ok(Some(Plain::new(masked)))
+}
+
+/// The data as an expression may see it whose result others see.
+pub(crate) fn guard(
+    token_type: TokenType,
+    data: &Plain,
+    cover: impl FnOnce(&str) -> String,
+) -> Plain {
+    let mut guarded = data.duplicate();
+    if token_type.is_card() {
+        let number = match (guarded.expose_mut(), token_type.secret_property()) {
+            (value, None) => Some(value),
+            (value, Some(property)) => value.get_mut(property),
+        };
+        if let Some(Value::String(number)) = number {
+            *number = cover(number);
+        }
+    }
+    guarded
+}
+
+/// A default mask that hides nothing, such as the last four of a four-digit account, hides all.
+fn hide_if_bare(token_type: TokenType, data: &Plain, masked: &mut Value) {
+    let (bare, masked) = match token_type.secret_property() {
+        None => (Some(data.expose()), Some(masked)),
+        Some(property) => (data.expose().get(property), masked.get_mut(property)),
+    };
+    if let (Some(bare), Some(masked)) = (bare, masked)
+        && bare == masked
+    {
+        let length = bare.as_str().map_or(0, |it| it.chars().count());
+        *masked = Value::String("X".repeat(length));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(token_type: TokenType, data: Value, own_mask: Option<Value>, expected: Option<Value>) {
+        let body = Body { data: Plain::new(data), mask: own_mask, ..Body::default() };
+        let masked = mask(&WorkMeter::default(), token_type, &body).unwrap();
+        let masked = masked.map(Plain::into_exposed);
+        assert_eq!(masked, expected);
+    }
+
+    #[test]
+    fn default_masks() {
+        let card = json!({"number": "4242424242424242", "expiration_month": 7});
+        let masked = json!({"number": "XXXXXXXXXXXX4242", "expiration_month": 7});
+        check(TokenType::Card, card, None, Some(masked));
+        check(TokenType::Token, json!("anything"), None, None);
+        check(
+            TokenType::SocialSecurityNumber,
+            json!("123-45-6789"),
+            None,
+            Some(json!("XXX-XX-6789")),
+        );
+        check(
+            TokenType::CardNumber,
+            json!("4242424242424242"),
+            None,
+            Some(json!("XXXXXXXXXXXX4242")),
+        );
+    }
+
+    #[test]
+    fn a_default_mask_that_hides_nothing_hides_all() {
+        check(TokenType::UsBankAccountNumber, json!("1234"), None, Some(json!("XXXX")));
+        check(TokenType::UsBankAccountNumber, json!("12345"), None, Some(json!("X2345")));
+        let bank = json!({"routing_number": "021000021", "account_number": "12"});
+        let masked = json!({"routing_number": "021000021", "account_number": "XX"});
+        check(TokenType::Bank, bank, None, Some(masked));
+    }
+
+    #[test]
+    fn no_mask_shows_more_of_a_card_than_bin_and_last_four() {
+        let card = || json!({"number": "4242424242424242"});
+        let shown = || Some(json!("42424242XXXX4242"));
+        check(TokenType::Card, card(), Some(json!("{{ data.number }}")), shown());
+        check(TokenType::CardNumber, json!("4242424242424242"), Some(json!("{{ data }}")), shown());
+        let all = Some(json!(["{{ data | stringify }}", "{{ data.number | reveal_last: 16 }}"]));
+        let expected = json!([r#"{"number":"42424242XXXX4242"}"#, "42424242XXXX4242"]);
+        check(TokenType::Card, card(), all, Some(expected));
+    }
+
+    #[test]
+    fn a_mask_of_ones_own_is_evaluated_leaf_by_leaf() {
+        let own = Some(json!({"last": "{{ data | last4 }}", "note": "fixed"}));
+        let expected = Some(json!({"last": "6789", "note": "fixed"}));
+        check(TokenType::Token, json!("123456789"), own, expected);
+    }
+}

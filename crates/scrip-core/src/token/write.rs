@@ -1,0 +1,123 @@
+//! Writes of tokens: planned, evaluated, sealed, and handed to the store as a batch.
+
+use std::fmt;
+
+use crate::{
+    audit::AuditRecord,
+    id::{TokenId, TokenIntentId},
+    idempotency::answer::AnswerRecord,
+    policy::caller::Permit,
+    time::Timestamp,
+    token::{
+        cvc::CvcRecord,
+        record::{StoredToken, TokenRecord},
+    },
+};
+
+pub(crate) mod batch;
+pub(crate) mod conversion;
+pub(crate) mod draft;
+pub(crate) mod patch;
+
+/// Runs inside the transaction that it belongs to, once the outcome is known. What it gives is
+/// committed with the effect; nothing, when this outcome is not one to remember.
+pub type Render = Box<dyn FnOnce(&[Outcome]) -> Option<AnswerRecord> + Send>;
+
+/// Writes of tokens that happen together or not at all.
+pub struct TokenBatch {
+    pub writes: Vec<TokenWrite>,
+    pub render: Option<Render>,
+}
+
+/// One token of a batch. Each brings the proof that it is allowed.
+#[derive(Debug)]
+pub enum TokenWrite {
+    Insert(InsertToken),
+    Update(UpdateToken),
+}
+
+/// A new token; or a live one that [`DuplicateLookup`](crate::token::disclosure::DuplicateLookup) matches:
+/// the longest-lived, then the oldest.
+#[derive(Debug)]
+pub struct InsertToken {
+    pub permit: Permit,
+    pub token: StoredToken,
+    /// The intent that it is made of, and that ends with this write.
+    pub intent: Option<TokenIntentId>,
+    pub deduplicate: Deduplicate,
+    pub audit: AuditRecord,
+}
+
+/// Replaces a live token if it still has the revision it was read with.
+#[derive(Debug)]
+pub struct UpdateToken {
+    pub permit: Permit,
+    pub token: TokenRecord,
+    pub cvc: CvcChange,
+    /// As for an insert.
+    pub intent: Option<TokenIntentId>,
+    pub deduplicate: Deduplicate,
+    /// Refused if a 3-D Secure session that lives then names the token.
+    pub unless_named: Option<Timestamp>,
+    pub audit: AuditRecord,
+}
+
+#[derive(Debug)]
+pub struct DeleteToken {
+    pub id: TokenId,
+    pub revision: i64,
+    pub audit: AuditRecord,
+}
+
+/// What becomes of a write that would make a second token of the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deduplicate {
+    /// Nobody looks.
+    No,
+    /// The one that is there takes its place.
+    Yes,
+    /// It stands in the way: whoever asked is told of it and decides.
+    Tell,
+}
+
+#[derive(Debug)]
+pub enum CvcChange {
+    Keep,
+    Remove,
+    Replace(CvcRecord),
+}
+
+/// What became of a batch.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Batched {
+    /// One for each write, in their order.
+    Written(Vec<Outcome>),
+    /// Nothing was written: which of them met what.
+    Refused(Vec<(usize, Obstacle)>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    New,
+    Updated,
+    /// Another live token is what this one would have become; this write changed nothing.
+    Existing(Box<StoredToken>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Obstacle {
+    IdTaken,
+    /// Somebody else changed or removed it; look again.
+    Stale,
+    Duplicate(Box<StoredToken>),
+    /// Somebody else converted or deleted it, or its time is over.
+    IntentGone,
+    /// A 3-D Secure session names the token of an [`UpdateToken`] that must not meet one.
+    NamedBySession,
+}
+
+impl fmt::Debug for TokenBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TokenBatch({})", self.writes.len())
+    }
+}

@@ -1,0 +1,58 @@
+//! Making a token of an intent.
+
+use crate::{
+    error::{Error, FieldError},
+    id::TokenIntentId,
+    policy::{caller::Caller, permission::Permission},
+    time::Timestamp,
+    token::{
+        NewToken, TokenSource, container::Containers, intent::IntentBody, plain::Plain,
+        token_type::TokenType,
+    },
+    vault::Vault,
+};
+
+/// Where a draft's data comes from.
+pub(crate) struct Source {
+    pub(crate) token_type: TokenType,
+    pub(crate) data: Plain,
+    /// The intent that ends with it.
+    pub(crate) intent: Option<SourceIntent>,
+}
+
+/// What a conversion needs to know of its intent.
+pub(crate) struct SourceIntent {
+    pub(crate) id: TokenIntentId,
+    pub(crate) containers: Containers,
+    pub(crate) expires_at: Timestamp,
+}
+
+/// Takes the data out of the request, or out of the intent that it names. The intent's code stays
+/// behind.
+///
+/// # Errors
+/// There is no such live intent.
+pub(crate) async fn open_source(
+    vault: &Vault,
+    caller: &Caller,
+    new: &mut NewToken,
+) -> Result<Source, Error> {
+    let taken = std::mem::replace(&mut new.source, TokenSource::Intent(String::new()));
+    let text = match taken {
+        TokenSource::Data { token_type, data } => {
+            return Ok(Source { token_type, data, intent: None });
+        }
+        TokenSource::Intent(text) => text,
+    };
+    let id = TokenIntentId::parse(&text).ok_or_else(unknown)?;
+    let inquiry = caller.inquire(Permission::TokenCreate)?;
+    let found = vault.store.find_token_intent(inquiry, id, vault.clock.latest()).await?;
+    let record = found.ok_or_else(unknown)?.record;
+    let body = IntentBody::open(caller.tenant(), &record)?;
+    let intent = SourceIntent { id, containers: record.containers, expires_at: record.expires_at };
+    Ok(Source { token_type: record.token_type, data: body.data, intent: Some(intent) })
+}
+
+pub(crate) fn unknown() -> Error {
+    FieldError::new("token_intent_id", "is no token intent of this tenant, or not any more").into()
+}

@@ -1,0 +1,135 @@
+//! What a shop's backend does: it knows what is bought and has the private key.
+
+use std::net::IpAddr;
+
+use axum::{Router, body::Body, extract::Request, response::Response};
+use http_body_util::BodyExt;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use jiff::{Timestamp, tz::TimeZone};
+use scrip_api::{app::App, middleware::body::read_body, pipeline, problem::Problem, wire::answer};
+use scrip_core::{error::Error, id::SessionId, rate_limit::Network};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::Demo;
+
+/// More than the page ever sends.
+const BODY_BYTES_MAX: usize = 4 * 1024;
+
+pub(super) type Ask = for<'a> fn(&'a Shop<'a>, Body) -> Answering<'a>;
+type Answering<'a> = std::pin::Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send + 'a>>;
+
+pub(super) struct Shop<'a> {
+    pub(super) app: &'a App,
+    pub(super) demo: &'a Demo,
+    /// The vault, as its clients see it.
+    pub(super) api: &'a Router,
+    pub(super) client: IpAddr,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Payer {
+    session_id: String,
+    name: String,
+    email: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Payment {
+    session_id: String,
+}
+
+/// What the page may know.
+pub(super) fn settings<'a>(shop: &'a Shop<'a>, _: Body) -> Answering<'a> {
+    Box::pin(async {
+        let key = shop.demo.public_key.as_str();
+        Ok(answer::json(200, json!({ "public_key": key }).to_string()))
+    })
+}
+
+pub(super) fn authenticate<'a>(shop: &'a Shop<'a>, body: Body) -> Answering<'a> {
+    Box::pin(async move {
+        let payer: Payer = shop.read(body).await?;
+        let id = session_id(&payer.session_id)?;
+        let body = order(&payer, shop.app.vault.clock.now().unix_ms);
+        shop.ask("POST", &format!("/3ds/sessions/{id}/authenticate"), Some(body)).await
+    })
+}
+
+pub(super) fn challenge_result<'a>(shop: &'a Shop<'a>, body: Body) -> Answering<'a> {
+    Box::pin(async move {
+        let payment: Payment = shop.read(body).await?;
+        let id = session_id(&payment.session_id)?;
+        shop.ask("GET", &format!("/3ds/sessions/{id}/challenge-result"), None).await
+    })
+}
+
+/// What is bought is the shop's word; who buys it is the page's.
+fn order(payer: &Payer, unix_ms: i64) -> Value {
+    let now = Timestamp::from_millisecond(unix_ms).unwrap_or(Timestamp::UNIX_EPOCH);
+    let date = now.to_zoned(TimeZone::UTC).strftime("%Y%m%d%H%M%S").to_string();
+    json!({
+        "authentication_category": "payment",
+        "authentication_type": "payment-transaction",
+        "purchase_info": {
+            "amount": "2850", "currency": "978", "exponent": "2", "date": date,
+            "transaction_type": "purchase",
+        },
+        "merchant_info": {
+            "name": "Corner Coffee", "mid": "9876543210001", "acquirer_bin": "000000999",
+            "country_code": "276", "category_code": "5499",
+        },
+        "requestor_info": {
+            "id": "corner-coffee", "name": "Corner Coffee", "url": "https://coffee.example",
+        },
+        "cardholder_info": { "name": payer.name, "email": payer.email },
+    })
+}
+
+fn session_id(text: &str) -> Result<SessionId, Problem> {
+    SessionId::parse(text).ok_or(Problem::Failed(Error::NotFound))
+}
+
+impl Shop<'_> {
+    async fn read<T: for<'de> Deserialize<'de>>(&self, mut body: Body) -> Result<T, Problem> {
+        let mut reservation = self.app.keyless_body_memory.begin(Network::of(self.client));
+        let bytes = read_body(self.app, &mut body, BODY_BYTES_MAX, &mut reservation).await?;
+        let malformed = |_| Problem::Malformed("the demo's page does not write this".to_owned());
+        serde_json::from_slice(&bytes).map_err(malformed)
+    }
+
+    /// Asks the vault with the private key, and shows the page both: that is what it is for.
+    async fn ask(
+        &self,
+        method: &'static str,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<Response, Problem> {
+        let failed = |it: axum::http::Error| Problem::Failed(Error::Internal(it.into()));
+        let sent = body.as_ref().map(Value::to_string).unwrap_or_default();
+        let request = Request::builder().method(method).uri(path).header("bt-api-key", self.key()?);
+        let json = HeaderValue::from_static("application/json");
+        let request = request.header(CONTENT_TYPE, json).body(Body::from(sent)).map_err(failed)?;
+        let (metrics, api) = (&self.app.metrics, self.api.clone());
+        let response = pipeline::answer(metrics, api, self.client, request).await;
+        let status = response.status().as_u16();
+        let bytes = response.into_body().collect().await.map(|it| it.to_bytes());
+        let answered: Value =
+            bytes.ok().and_then(|it| serde_json::from_slice(&it).ok()).unwrap_or_default();
+        let shown = json!({
+            "request": { "method": method, "path": path, "body": body },
+            "status": status,
+            "answer": answered,
+        });
+        Ok(answer::json(200, shown.to_string()))
+    }
+
+    fn key(&self) -> Result<HeaderValue, Problem> {
+        let key = HeaderValue::from_bytes(self.demo.private_key.expose());
+        let mut key = key.map_err(|it| Problem::Failed(Error::Internal(it.into())))?;
+        key.set_sensitive(true);
+        Ok(key)
+    }
+}

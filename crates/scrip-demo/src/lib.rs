@@ -1,0 +1,227 @@
+//! A shop to try the vault with, in `scrip dev` only: its page, and the few lines of a shop's backend.
+//!
+//! The page is a client like any other and has the public key. What takes the private key, it asks of the
+//! backend here, which is a client as well: its requests walk through the same router, from the door on.
+
+mod backend;
+
+use std::{net::IpAddr, sync::Arc};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    response::Response,
+    routing::{get, post},
+};
+use hyper::{
+    HeaderMap, Uri,
+    header::{
+        CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN,
+        REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    },
+    http::uri::Authority,
+};
+use scrip_api::{app::App, middleware::trace, pipeline, problem::Problem};
+use scrip_seal::Secret;
+
+use crate::backend::{Ask, Shop};
+
+/// The keys of the shop.
+#[derive(Debug)]
+pub struct Demo {
+    /// For its page.
+    pub public_key: String,
+    /// For its backend, and nobody else.
+    pub private_key: Secret,
+    /// The authorities of the addresses that the vault itself gives as its own.
+    pub known_as: Vec<String>,
+}
+
+impl Demo {
+    /// Whether a request means this machine. A page elsewhere can make its own name lead here; it cannot make
+    /// a browser say another name than its own.
+    fn is_meant(&self, authority: &str) -> bool {
+        let host = authority.parse::<Authority>().map(|it| it.host().to_owned());
+        let host = host.unwrap_or_default().to_ascii_lowercase();
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let is_loopback = bare.parse::<IpAddr>().is_ok_and(|it| it.to_canonical().is_loopback());
+        is_loopback
+            || host == "localhost"
+            || self.known_as.iter().any(|it| it.eq_ignore_ascii_case(authority))
+    }
+}
+
+/// What stands between the scheme and the path of an address.
+#[must_use]
+pub fn authority(url: &str) -> Option<String> {
+    url.parse::<Uri>().ok()?.authority().map(|it| it.as_str().to_owned())
+}
+
+/// Everything is ours and stands in files of its own. The frames are ours too: what stands in them is
+/// their matter. Nobody else puts the shop into a frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+                      connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; \
+                      frame-ancestors 'none'";
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const IMAGE: &str = "image/svg+xml";
+
+const FILES: &[(&str, &str, &str)] = &[
+    ("/demo", HTML, include_str!("pages/index.html")),
+    ("/demo/style.css", CSS, include_str!("pages/style.css")),
+    ("/demo/journal.css", CSS, include_str!("pages/journal.css")),
+    ("/demo/icon.svg", IMAGE, include_str!("pages/icon.svg")),
+    ("/demo/checkout.js", SCRIPT, include_str!("pages/checkout.js")),
+    ("/demo/card.js", SCRIPT, include_str!("pages/card.js")),
+    ("/demo/sandbox.js", SCRIPT, include_str!("pages/sandbox.js")),
+    ("/demo/payment.js", SCRIPT, include_str!("pages/payment.js")),
+    ("/demo/frames.js", SCRIPT, include_str!("pages/frames.js")),
+    ("/demo/journal.js", SCRIPT, include_str!("pages/journal.js")),
+    ("/demo/outcome.js", SCRIPT, include_str!("pages/outcome.js")),
+];
+
+/// Adds the shop. Its backend asks the interface as it is in `router`.
+pub fn with_demo(router: Router, app: &Arc<App>, demo: &Arc<Demo>) -> Router {
+    let api = router.clone();
+    let mut router = router;
+    for (path, kind, text) in FILES {
+        let demo = Arc::clone(demo);
+        let shown = async move |request: Request| {
+            let trace = trace::of(&request);
+            if demo.is_meant(asked_of(&request)) {
+                file(kind, text)
+            } else {
+                Problem::NoRoute.response(&trace)
+            }
+        };
+        router = router.route(path, get(shown));
+    }
+    let question = |ask: Ask| {
+        let (app, demo, api) = (Arc::clone(app), Arc::clone(demo), api.clone());
+        async move |request: Request| {
+            let client = pipeline::client(request.extensions());
+            answer(&Shop { app: &app, demo: &demo, api: &api, client }, ask, request).await
+        }
+    };
+    router
+        .route("/demo/settings", get(question(backend::settings)))
+        .route("/demo/authenticate", post(question(backend::authenticate)))
+        .route("/demo/challenge-result", post(question(backend::challenge_result)))
+}
+
+fn file(kind: &'static str, text: &'static str) -> Response {
+    let mut response = Response::new(Body::from(text));
+    let mut put = |name: HeaderName, value| {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    };
+    put(CONTENT_TYPE, kind);
+    put(X_CONTENT_TYPE_OPTIONS, "nosniff");
+    put(REFERRER_POLICY, "no-referrer");
+    put(CONTENT_SECURITY_POLICY, POLICY);
+    response
+}
+
+/// One question of the page.
+async fn answer(shop: &Shop<'_>, ask: Ask, request: Request) -> Response {
+    let trace = trace::of(&request);
+    // Any site may ask the vault, with a key; only the shop's page may use the shop's.
+    let host = asked_of(&request);
+    if !shop.demo.is_meant(host) || !is_of_this_page(host, request.headers()) {
+        return Problem::NoRoute.response(&trace);
+    }
+    let answered = ask(shop, request.into_body()).await;
+    answered.unwrap_or_else(|problem| problem.response(&trace))
+}
+
+/// Whom a request is for: HTTP/2 says it in the address, HTTP/1.1 in a header.
+fn asked_of(request: &Request) -> &str {
+    let header = || request.headers().get(HOST).and_then(|it| it.to_str().ok());
+    request.uri().authority().map(|it| it.as_str()).or_else(header).unwrap_or_default()
+}
+
+/// A browser says from which page a request comes; whoever is no browser can say anything, and has no page
+/// that somebody else could have written.
+fn is_of_this_page(host: &str, headers: &HeaderMap) -> bool {
+    let text = |name: HeaderName| headers.get(name).and_then(|it| it.to_str().ok());
+    let from_here =
+        |origin: &str| origin.split_once("://").is_some_and(|(_, it)| it == host && !it.is_empty());
+    let fetched = headers.get("sec-fetch-site").is_none_or(|it| it == "same-origin");
+    fetched && (!headers.contains_key(ORIGIN) || text(ORIGIN).is_some_and(from_here))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whose_page_asks() {
+        for (uri, headers, expected) in [
+            ("/x", &[("host", "a:1")][..], true),
+            ("/x", &[("host", "a:1"), ("origin", "http://a:1")], true),
+            ("/x", &[("host", "a:1"), ("origin", "http://a:2")], false),
+            ("/x", &[("host", "a:1"), ("origin", "http://b.a:1")], false),
+            ("/x", &[("host", "a:1"), ("origin", "null")], false),
+            ("/x", &[("host", "a:1"), ("sec-fetch-site", "same-origin")], true),
+            ("/x", &[("host", "a:1"), ("sec-fetch-site", "same-site")], false),
+            ("/x", &[("host", "a:1"), ("sec-fetch-site", "none")], false),
+            ("https://a:1/x", &[("origin", "https://a:1")], true),
+            ("https://a:1/x", &[("origin", "https://b")], false),
+            ("/x", &[("origin", "http://")], false),
+        ] {
+            let mut request = Request::builder().uri(uri);
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let request = request.body(Body::empty()).unwrap();
+            assert_eq!(
+                is_of_this_page(asked_of(&request), request.headers()),
+                expected,
+                "{uri} {headers:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_names_of_this_machine_are_meant() {
+        let known_as = vec!["vault.example:4242".to_owned()];
+        let private_key = Secret::new(Vec::new());
+        let demo = Demo { public_key: String::new(), private_key, known_as };
+        for authority in [
+            "127.0.0.1:4242",
+            "127.0.0.1",
+            "127.8.9.1:1",
+            "[::1]:4242",
+            "[::ffff:127.0.0.1]:1",
+            "localhost",
+            "LocalHost:4242",
+            "vault.example:4242",
+        ] {
+            assert!(demo.is_meant(authority), "{authority}");
+        }
+        for authority in [
+            "",
+            "vault.example",
+            "vault.example:1",
+            "evil.example:4242",
+            "127.0.0.1.evil.example:4242",
+            "localhost.evil.example",
+            "192.0.2.1:4242",
+            "0.0.0.0:4242",
+            "a b",
+        ] {
+            assert!(!demo.is_meant(authority), "{authority}");
+        }
+    }
+
+    #[test]
+    fn whom_a_request_is_for() {
+        let builder = || Request::builder().header(HOST, "localhost:2");
+        let made = |it: &str| builder().uri(it).body(Body::empty()).unwrap();
+        assert_eq!(asked_of(&made("/demo")), "localhost:2");
+        assert_eq!(asked_of(&made("https://localhost:1/demo")), "localhost:1");
+        assert_eq!(asked_of(&Request::new(Body::empty())), "");
+    }
+}

@@ -1,0 +1,49 @@
+//! A record as a line of JSON: what `GET /logs` shows of it, its log, its number, and its mac, so that
+//! somebody else can see gaps and, with the key, check it.
+
+use scrip_api::wire::log::{LogBody, body};
+use scrip_core::{
+    audit::chain::{Log, LogRecord},
+    id::TenantId,
+};
+use serde::Serialize;
+use serde_json::json;
+
+#[derive(Serialize)]
+struct Line<'a> {
+    log: &'static str,
+    n: i64,
+    #[serde(flatten)]
+    record: LogBody<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    os_user: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repeats: Option<i64>,
+    mac: String,
+}
+
+pub(super) fn of(log: Log, record: &LogRecord) -> String {
+    let mac = record.link.to_hex();
+    let line = Line {
+        log: log.as_str(),
+        n: record.n,
+        record: body(log, record),
+        os_user: record.os_user.as_deref(),
+        repeats: record.repeats,
+        mac,
+    };
+    serde_json::to_string(&line).unwrap_or_default()
+}
+
+/// What cannot be told any more: so many, from this number on.
+pub(super) fn missing(log: Log, tenant: TenantId, (after, count): (i64, i64)) -> String {
+    let (log, tenant) = (log.as_str(), tenant.to_string());
+    json!({"log": log, "tenant_id": tenant, "n": after.saturating_add(1), "missing": count})
+        .to_string()
+}
+
+/// What was told up to this number is of another chain than what follows.
+pub(super) fn rolled_back(log: Log, tenant: TenantId, n: i64) -> String {
+    let (log, tenant) = (log.as_str(), tenant.to_string());
+    json!({"log": log, "tenant_id": tenant, "n": n, "rolled_back": true}).to_string()
+}

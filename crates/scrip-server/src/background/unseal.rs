@@ -1,0 +1,49 @@
+//! How a sealed vault opens.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use scrip_api::app::App;
+use scrip_core::directory::Directory;
+use scrip_seal::KeySource;
+use tokio::time::sleep;
+
+use crate::storage::explain;
+
+const PAUSE_FIRST: Duration = Duration::from_millis(250);
+const PAUSE_MOST: Duration = Duration::from_secs(5);
+
+/// Asks for the keys until they open the vault. Nothing is made here: an empty vault stays sealed.
+pub async fn open<F>(app: Arc<App>, find_source: F)
+where
+    F: Fn() -> anyhow::Result<Arc<dyn KeySource>> + Send,
+{
+    let mut pause = PAUSE_FIRST;
+    let mut told = BTreeSet::new();
+    while let Err(error) = try_open(&app, &find_source).await {
+        let cause = format!("{error:#}");
+        if told.insert(cause.clone()) {
+            tracing::error!(cause, "the vault is sealed");
+        }
+        sleep(pause).await;
+        pause = pause.saturating_mul(2).min(PAUSE_MOST);
+    }
+    tracing::info!("the vault is open");
+}
+
+/// The pepper is the canary: a key that did not wrap it opens nothing.
+async fn try_open<F>(app: &App, find_source: &F) -> anyhow::Result<()>
+where
+    F: Fn() -> anyhow::Result<Arc<dyn KeySource>>,
+{
+    let store = &*app.vault.store;
+    let founded = store.load_directory().await.map_err(|it| explain(it.into()))?;
+    let founded = founded.system_keys.is_some();
+    if !founded {
+        anyhow::bail!("the vault is empty; run: scrip init");
+    }
+    let source = find_source()?;
+    let directory = Directory::load(store, &*source, None).await.map_err(explain)?;
+    app.start_clock(&directory).await.map_err(explain)?;
+    app.open(directory, source);
+    Ok(())
+}

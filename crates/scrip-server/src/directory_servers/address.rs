@@ -1,0 +1,115 @@
+//! Where somebody is asked: addresses that were checked once, when the settings were read.
+
+use hyper::Uri;
+
+/// A host, a port and a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// A name or an address of the network, without brackets.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// As it stands in a `Host` header.
+    pub authority: String,
+    pub(crate) path: String,
+}
+
+impl Address {
+    fn parse(text: &str, scheme: &str, port: u16) -> Option<Self> {
+        let uri: Uri = text.parse().ok()?;
+        let authority = uri.authority().filter(|it| !it.as_str().contains('@'))?;
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        if uri.scheme_str() != Some(scheme) || host.is_empty() || text.contains('#') {
+            return None;
+        }
+        // A colon and nothing after it, or a number that is no port.
+        let given = authority.as_str().rsplit_once(':').filter(|(_, it)| !it.ends_with(']'));
+        if given.is_some() && authority.port_u16().is_none() {
+            return None;
+        }
+        let path = uri.path_and_query().map_or("/", |it| it.as_str()).to_owned();
+        let port = authority.port_u16().unwrap_or(port);
+        Some(Self { host, port, authority: authority.as_str().to_owned(), path })
+    }
+}
+
+/// Of a directory server: with TLS, and nothing else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecureUrl(Address);
+
+impl SecureUrl {
+    /// # Errors
+    /// The rule that the text broke.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let rule = "must be such as https://ds.example:443/path";
+        Address::parse(text, "https", 443).map(Self).ok_or_else(|| rule.to_owned())
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        &self.0
+    }
+}
+
+/// Of the simulator: in clear, and therefore on this machine only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoopbackUrl(Address);
+
+impl LoopbackUrl {
+    /// # Errors
+    /// The rule that the text broke.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let rule = "must be on this machine, such as http://127.0.0.1:4243, without a path";
+        let address = Address::parse(text, "http", 80).filter(|it| {
+            let ip = it.host.parse().is_ok_and(|it: std::net::IpAddr| it.is_loopback());
+            (ip || it.host == "localhost") && it.path == "/" && !text.ends_with('/')
+        });
+        address.map(Self).ok_or_else(|| rule.to_owned())
+    }
+
+    pub fn at(&self, path: String) -> Address {
+        Address { path, ..self.0.clone() }
+    }
+
+    pub(crate) fn is_at(&self, other: &SecureUrl) -> bool {
+        self.0.host == other.0.host && self.0.port == other.0.port
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directory_servers_have_tls() {
+        let good = [
+            ("https://ds.example", "ds.example", 443, "/"),
+            ("https://ds.example/a/b?c=d", "ds.example", 443, "/a/b?c=d"),
+            ("https://127.0.0.1:8443/x", "127.0.0.1", 8443, "/x"),
+            ("https://[::1]:8443/x", "::1", 8443, "/x"),
+            ("https://[::1]/x", "::1", 443, "/x"),
+        ];
+        for (text, host, port, path) in good {
+            let SecureUrl(it) = SecureUrl::parse(text).unwrap();
+            assert_eq!((it.host.as_str(), it.port, it.path.as_str()), (host, port, path), "{text}");
+        }
+        let bad = ["", "ds.example", "http://ds.example", "https://", "https://u@ds.example"];
+        for text in bad.into_iter().chain(["https://a:99999/", "https://a:/", "https://a/#b"]) {
+            assert!(SecureUrl::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_simulator_is_on_this_machine() {
+        for text in
+            ["http://127.0.0.1:1", "http://127.9.9.9:1", "http://[::1]:1", "http://localhost:1"]
+        {
+            assert!(LoopbackUrl::parse(text).is_ok(), "{text}");
+        }
+        let bad =
+            ["https://127.0.0.1:1", "http://10.0.0.1:1", "http://example:1", "http://127.0.0.1:1/"];
+        for text in
+            bad.into_iter().chain(["http://127.0.0.1:1/a", "http://0.0.0.0:1", "127.0.0.1:1"])
+        {
+            assert!(LoopbackUrl::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The ways to a directory server. A production tenant has but one: with certificates on both sides.
+
+use std::{fmt, future::Future, io, path::PathBuf, sync::Arc};
+
+use anyhow::Context;
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
+    version::{TLS12, TLS13},
+};
+use scrip_threeds::code::Scheme;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpStream, lookup_host},
+};
+use tokio_rustls::TlsConnector;
+
+use crate::{
+    directory_servers::{
+        address::{Address, LoopbackUrl, SecureUrl},
+        slug,
+    },
+    listen::tls::{Watched, read_pair},
+};
+
+pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
+
+pub(crate) trait Way: fmt::Debug + Send + Sync + 'static {
+    /// In the order in which they are tried.
+    fn addresses(&self) -> &[Address];
+
+    /// Up to where a message can be sent.
+    fn connect(
+        &self,
+        address: &Address,
+    ) -> impl Future<Output = io::Result<Box<dyn Duplex>>> + Send;
+}
+
+/// By TLS: we show the certificate that the scheme gave us, and believe its own roots only.
+#[derive(Debug)]
+pub(crate) struct Secured {
+    addresses: Vec<Address>,
+    credentials: Arc<Watched<ClientConfig>>,
+}
+
+/// To the simulator, in clear and on this machine. It has nothing to do with [`Secured`], and only
+/// [`ForTests`] has room for it.
+#[derive(Debug)]
+pub(crate) struct Simulated {
+    addresses: Vec<Address>,
+}
+
+/// Of test tenants.
+#[derive(Debug)]
+pub(crate) enum ForTests {
+    Secured(Secured),
+    Simulated(Simulated),
+}
+
+/// What the settings say of the way to one scheme.
+#[derive(Debug, Clone)]
+pub struct SecuredPlan {
+    /// How the settings are named, for complaints: `threeds.production.visa`.
+    pub section: String,
+    pub urls: Vec<SecureUrl>,
+    pub client_certificate: PathBuf,
+    pub client_key: PathBuf,
+    pub roots: PathBuf,
+}
+
+impl Secured {
+    /// # Errors
+    /// A file is missing or damaged, or the key is not the certificate's.
+    pub(crate) fn new(plan: &SecuredPlan) -> anyhow::Result<Self> {
+        let addresses = plan.urls.iter().map(|it| it.address().clone()).collect();
+        let files = [&plan.client_certificate, &plan.client_key, &plan.roots].map(Clone::clone);
+        let section = plan.section.clone();
+        let read = move |files: &[PathBuf]| client_config(&section, files);
+        let credentials = Watched::load(plan.section.clone(), files.to_vec(), Box::new(read))?;
+        Ok(Self { addresses, credentials: Arc::new(credentials) })
+    }
+
+    pub(crate) fn credentials(&self) -> &Arc<Watched<ClientConfig>> {
+        &self.credentials
+    }
+}
+
+fn client_config(section: &str, files: &[PathBuf]) -> anyhow::Result<Arc<ClientConfig>> {
+    let [certificate, key, roots] = files else { anyhow::bail!("{section}: three files") };
+    let named = |it: &str| format!("{section}.{it}");
+    let (chain, private) =
+        read_pair((&named("client_certificate"), certificate), (&named("client_key"), key))?;
+    let roots = read_roots(section, roots)?;
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13, &TLS12])?
+        .with_root_certificates(roots)
+        .with_client_auth_cert(chain, private);
+    let apart = || format!("{section}.client_certificate and client_key cannot be used together");
+    Ok(Arc::new(config.with_context(apart)?))
+}
+
+/// # Errors
+/// The file is missing or damaged, or has no certificate in it.
+pub(crate) fn read_roots(section: &str, file: &PathBuf) -> anyhow::Result<RootCertStore> {
+    let name = || format!("{section}.roots: {} cannot be used", file.display());
+    let found = CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .with_context(name)?;
+    let mut roots = RootCertStore::empty();
+    for root in found {
+        roots.add(root).with_context(name)?;
+    }
+    if roots.is_empty() {
+        anyhow::bail!("{}: there is no certificate in it", name());
+    }
+    Ok(roots)
+}
+
+impl Way for Secured {
+    fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    async fn connect(&self, address: &Address) -> io::Result<Box<dyn Duplex>> {
+        let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
+        let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
+        stream.set_nodelay(true)?;
+        let connector = TlsConnector::from(self.credentials.current());
+        Ok(Box::new(connector.connect(name, stream).await?))
+    }
+}
+
+impl Simulated {
+    pub(crate) fn new(url: &LoopbackUrl, scheme: Scheme) -> Self {
+        Self { addresses: vec![url.at(format!("/sim/ds/{}", slug(scheme)))] }
+    }
+}
+
+impl Way for Simulated {
+    fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// `localhost` is what the machine says it is, and it must say this machine.
+    async fn connect(&self, address: &Address) -> io::Result<Box<dyn Duplex>> {
+        let found = lookup_host((address.host.as_str(), address.port)).await?;
+        let near: Vec<_> = found.filter(|it| it.ip().is_loopback()).collect();
+        let stream = TcpStream::connect(near.as_slice()).await?;
+        stream.set_nodelay(true)?;
+        Ok(Box::new(stream))
+    }
+}
+
+impl Way for ForTests {
+    fn addresses(&self) -> &[Address] {
+        match self {
+            Self::Secured(it) => it.addresses(),
+            Self::Simulated(it) => it.addresses(),
+        }
+    }
+
+    async fn connect(&self, address: &Address) -> io::Result<Box<dyn Duplex>> {
+        match self {
+            Self::Secured(it) => it.connect(address).await,
+            Self::Simulated(it) => it.connect(address).await,
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Files in the data directory and beside it.
+
+pub mod bin_file;
+pub mod head_file;
+pub mod secret_files;

@@ -1,0 +1,119 @@
+//! The file with imported BIN data: a command writes it, and a server takes it over.
+
+use std::{
+    fs::{self, File, Metadata},
+    io::{ErrorKind, Read, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Context;
+use scrip_core::bin_data::{BinData, BinTable};
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// More than a table of [`BinTable::ROWS_MAX`] rows can have.
+const BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Nothing when there is none.
+///
+/// # Errors
+/// It cannot be read, or is damaged.
+pub fn read(path: &Path) -> anyhow::Result<Option<BinTable>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).context("it cannot be opened"),
+    };
+    // As large as it is going to be: growing would take, and keep, several times that.
+    let len = file.metadata().map_or(0, |it| it.len().min(BYTES_MAX));
+    let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or_default());
+    file.take(BYTES_MAX).read_to_end(&mut bytes).context("it cannot be read")?;
+    Ok(Some(BinTable::from_bytes(&bytes)?))
+}
+
+/// Whole or not at all, and on the disk before it has its name.
+///
+/// # Errors
+/// The directory cannot be written.
+pub fn write(path: &Path, table: &BinTable) -> anyhow::Result<()> {
+    let draft = path.with_extension(format!("{}.draft", std::process::id()));
+    let written = write_draft(&draft, table).and_then(|()| {
+        fs::rename(&draft, path)?;
+        // The new name is an entry of the directory.
+        File::open(path.parent().unwrap_or(path))?.sync_all()
+    });
+    if written.is_err() {
+        drop(fs::remove_file(&draft));
+    }
+    written.with_context(|| format!("{} cannot be written", path.display()))
+}
+
+fn write_draft(draft: &Path, table: &BinTable) -> std::io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(draft)?;
+    file.write_all(&table.to_bytes())?;
+    file.sync_all()
+}
+
+/// What tells one file from another that took its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        let stamp = |it: Metadata| Self {
+            inode: it.ino(),
+            bytes: it.len(),
+            modified: (it.mtime(), it.mtime_nsec()),
+        };
+        fs::metadata(path).ok().map(stamp)
+    }
+}
+
+/// Takes over the file if it is another than was seen; what is there now. One that is damaged is told
+/// of once, and what was known before stays.
+pub fn look(path: &Path, bins: &BinData, seen: Option<Stamp>) -> Option<Stamp> {
+    let now = Stamp::of(path);
+    if now == seen {
+        return seen;
+    }
+    match read(path) {
+        Ok(Some(table)) => {
+            tracing::info!(rows = table.rows(), bytes = table.bytes(), "BIN data is taken over");
+            bins.replace(Some(table));
+        }
+        Ok(None) => {
+            tracing::info!("BIN data is gone; the built-in ranges remain");
+            bins.replace(None);
+        }
+        Err(error) => {
+            let cause = format!("{error:#}");
+            tracing::error!(cause, "BIN data is refused; what was known before stays");
+        }
+    }
+    now
+}
+
+/// Looks every second, for as long as the server runs.
+pub async fn follow(path: PathBuf, bins: Arc<BinData>, mut seen: Option<Stamp>) {
+    let mut ticks = tokio::time::interval(LOOK_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if Stamp::of(&path) == seen {
+            continue;
+        }
+        // Megabytes are read on a thread where nobody waits for an answer.
+        let (path, bins) = (path.clone(), Arc::clone(&bins));
+        match tokio::task::spawn_blocking(move || look(&path, &bins, seen)).await {
+            Ok(now) => seen = now,
+            Err(_) => tracing::error!("taking over BIN data ended by a panic"),
+        }
+    }
+}

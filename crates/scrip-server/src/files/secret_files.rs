@@ -1,0 +1,196 @@
+//! Whether the files with keys and passwords are out of reach of other users. Looked at when a server
+//! starts, and by `scrip doctor`.
+
+use std::{
+    fs::{self, Metadata},
+    os::unix::fs::{FileTypeExt, MetadataExt},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+use nix::unistd::Uid;
+
+use crate::config::{EpochKeysAt, Settings};
+
+/// Who besides the owner may read a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Readers {
+    Owner,
+    /// Secrets that an orchestrator mounts belong to root and are read by a group.
+    OwnerAndGroup,
+}
+
+impl Readers {
+    fn forbidden(self) -> u32 {
+        match self {
+            Self::Owner => 0o077,
+            Self::OwnerAndGroup => 0o037,
+        }
+    }
+}
+
+/// A file with a secret, and the setting that names it.
+#[derive(Debug)]
+pub struct SecretFile {
+    pub(crate) setting: String,
+    pub path: PathBuf,
+    pub(crate) readers: Readers,
+}
+
+impl SecretFile {
+    fn new(setting: &str, path: &Path, readers: Readers) -> Self {
+        Self { setting: setting.to_owned(), path: path.to_owned(), readers }
+    }
+
+    /// # Errors
+    /// Another user can read or replace it. A file that is not there is the concern of its reader.
+    pub fn check(&self) -> anyhow::Result<()> {
+        self.check_for(Uid::effective().as_raw()).with_context(|| self.setting.clone())
+    }
+
+    fn check_for(&self, user: u32) -> anyhow::Result<()> {
+        let (path, name) = (&self.path, self.path.display());
+        let Ok(link) = fs::symlink_metadata(path) else { return Ok(()) };
+        let is_trusted = |it: &Metadata| [0, user].contains(&it.uid());
+        if link.file_type().is_symlink() && !is_trusted(&link) {
+            bail!(
+                "{name} is a symbolic link that belongs to user {}, who could make it point \
+                 elsewhere; run: chown -h {user} {name}",
+                link.uid()
+            );
+        }
+        let Ok(found) = fs::metadata(path) else { return Ok(()) };
+        // Such as /dev/null, which keeps no secret.
+        if found.file_type().is_char_device() {
+            return Ok(());
+        }
+        if !found.is_file() {
+            bail!("{name} is not a file");
+        }
+        if !is_trusted(&found) {
+            bail!("{name} belongs to user {}; run: chown {user} {name}", found.uid());
+        }
+        let mode = found.mode() & 0o777;
+        if mode & self.readers.forbidden() != 0 {
+            let fix = match self.readers {
+                Readers::Owner => "600",
+                Readers::OwnerAndGroup => "640",
+            };
+            bail!("{name} is open to others (mode {mode:o}); run: chmod {fix} {name}");
+        }
+        Ok(())
+    }
+}
+
+impl Settings {
+    /// Every file with a key or a password that the settings name.
+    pub fn secret_files(&self) -> Vec<SecretFile> {
+        let group = Readers::OwnerAndGroup;
+        let mut found = vec![self.root_key_secret()];
+        found.retain(|_| self.root_key.is_none());
+        let epoch_keys = match &self.cvc.epoch_keys {
+            EpochKeysAt::File(path) => Some(path),
+            EpochKeysAt::Memory | EpochKeysAt::Redis(_) => None,
+        };
+        found.extend(epoch_keys.map(|it| SecretFile::new("cvc.epoch_keys", it, Readers::Owner)));
+        let metrics = self.metrics.key_file.as_ref();
+        found.extend(metrics.map(|it| SecretFile::new("metrics.key_file", it, Readers::Owner)));
+        let named = [
+            ("tls.key", &self.tls.key),
+            ("limits.redis_password_file", &self.limits.redis_password_file),
+            ("cvc.epoch_keys_password_file", &self.cvc.epoch_keys_password_file),
+            ("threeds.results_key", &self.threeds.results_key),
+        ];
+        let named = named.into_iter().filter_map(|(setting, path)| Some((setting, path.as_ref()?)));
+        found.extend(named.map(|(setting, path)| SecretFile::new(setting, path, group)));
+        found.extend(self.schemes.iter().map(|it| {
+            SecretFile::new(&format!("{}.client_key", it.section), it.client_key(), group)
+        }));
+        let with_password = self.file_with_password();
+        found.extend(with_password.map(|it| SecretFile::new("storage.url", it, group)));
+        found
+    }
+
+    pub(crate) fn root_key_secret(&self) -> SecretFile {
+        SecretFile::new("keys.root_key_file", &self.root_key_file(), Readers::Owner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::Permissions,
+        os::unix::fs::{PermissionsExt, symlink},
+    };
+
+    use super::*;
+
+    fn secret(path: &Path, readers: Readers) -> SecretFile {
+        SecretFile::new("tls.key", path, readers)
+    }
+
+    #[test]
+    fn file_that_others_can_read_or_write_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key.pem");
+        fs::write(&path, "secret").unwrap();
+        let user = Uid::effective().as_raw();
+        let allowed = [
+            (0o600, true, true),
+            (0o400, true, true),
+            (0o640, false, true),
+            (0o660, false, false),
+            (0o604, false, false),
+            (0o644, false, false),
+            (0o602, false, false),
+            (0o777, false, false),
+        ];
+        for (mode, owner, group) in allowed {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let is_good = |readers| secret(&path, readers).check_for(user).is_ok();
+            assert_eq!(is_good(Readers::Owner), owner, "{mode:o}");
+            assert_eq!(is_good(Readers::OwnerAndGroup), group, "{mode:o}");
+        }
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let error = format!("{:#}", secret(&path, Readers::OwnerAndGroup).check().unwrap_err());
+        let fix = format!("(mode 644); run: chmod 640 {}", path.display());
+        assert!(error.starts_with("tls.key: ") && error.ends_with(&fix), "{error}");
+    }
+
+    #[test]
+    fn file_or_link_of_another_user_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("key.pem"), folder.path().join("link.pem"));
+        fs::write(&path, "secret").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        symlink(&path, &link).unwrap();
+        let user = Uid::effective().as_raw();
+        for path in [&path, &link] {
+            assert!(secret(path, Readers::Owner).check_for(user).is_ok());
+        }
+        // Files of root are trusted by everybody, so only root can show the rest.
+        if user == 0 {
+            for path in [&path, &link] {
+                nix::unistd::fchownat(
+                    nix::fcntl::AT_FDCWD,
+                    path,
+                    Some(Uid::from_raw(4242)),
+                    None,
+                    nix::fcntl::AtFlags::AT_SYMLINK_NOFOLLOW,
+                )
+                .unwrap();
+            }
+            let refused = |path: &Path| {
+                format!("{:#}", secret(path, Readers::Owner).check_for(0).unwrap_err())
+            };
+            assert!(refused(&path).contains("belongs to user 4242; run: chown 0 "));
+            assert!(refused(&link).contains("symbolic link that belongs to user 4242"));
+        }
+    }
+
+    #[test]
+    fn missing_file_is_left_to_its_reader() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(secret(&folder.path().join("none"), Readers::Owner).check().is_ok());
+    }
+}

@@ -1,0 +1,185 @@
+//! TLS: the certificate, and new ones while the server runs.
+
+use std::{
+    fmt,
+    fs::{self, Metadata},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::Context;
+use arc_swap::ArcSwap;
+use rustls::{
+    ConfigBuilder, ServerConfig, WantsVerifier,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    version::{TLS12, TLS13},
+};
+use tokio_rustls::TlsAcceptor;
+
+pub(crate) const H2: &[u8] = b"h2";
+pub(crate) const HTTP_1_1: &[u8] = b"http/1.1";
+
+/// What a handshake takes, made of files, and made again when they change. Connections keep what
+/// they began with.
+pub struct Watched<T> {
+    /// For the log.
+    what: String,
+    files: Vec<PathBuf>,
+    read: Read<T>,
+    current: ArcSwap<T>,
+    /// The files as they were when last read, good or not: a bad one is complained about once.
+    seen: Mutex<Stamps>,
+}
+
+/// Makes the value of its files.
+pub(crate) type Read<T> = Box<dyn Fn(&[PathBuf]) -> anyhow::Result<Arc<T>> + Send + Sync>;
+
+/// The certificate that clients are shown.
+pub type Certificates = Watched<ServerConfig>;
+
+/// A file that was replaced or written has another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+}
+
+type Stamps = Vec<Option<Stamp>>;
+
+impl Certificates {
+    /// # Errors
+    /// A file is missing or damaged, or the key is not the certificate's.
+    pub fn of_clients(certificate: &Path, key: &Path) -> anyhow::Result<Self> {
+        let files = vec![certificate.to_owned(), key.to_owned()];
+        Self::load("tls".to_owned(), files, Box::new(read))
+    }
+
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(self.current())
+    }
+}
+
+impl<T: Send + Sync + 'static> Watched<T> {
+    /// The same, for whoever only reads it again.
+    pub fn reloaded(self: &Arc<Self>) -> Arc<dyn Reload> {
+        Arc::<Self>::clone(self)
+    }
+}
+
+impl<T> Watched<T> {
+    /// # Errors
+    /// What `read` says of the files.
+    pub(crate) fn load(what: String, files: Vec<PathBuf>, read: Read<T>) -> anyhow::Result<Self> {
+        let seen = Mutex::new(stamps(&files));
+        let current = ArcSwap::from(read(&files)?);
+        Ok(Self { what, files, read, current, seen })
+    }
+
+    pub(crate) fn current(&self) -> Arc<T> {
+        self.current.load_full()
+    }
+}
+
+/// What can be read again while the server runs.
+pub trait Reload: Send + Sync {
+    /// Reads the files again; whatever is wrong with them, the old ones stay in force.
+    fn reload(&self);
+
+    /// The same, if they have changed.
+    fn look(&self);
+}
+
+impl<T: Send + Sync> Reload for Watched<T> {
+    fn reload(&self) {
+        // Before reading: a file that changes meanwhile is read again.
+        let now = stamps(&self.files);
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        let what = &self.what;
+        match (self.read)(&self.files) {
+            Ok(value) => {
+                self.current.store(value);
+                tracing::info!(what, "the certificate was read again");
+            }
+            Err(error) => {
+                let cause = format!("{error:#}");
+                tracing::error!(
+                    what,
+                    cause,
+                    "the new certificate cannot be used; the old one stays"
+                );
+            }
+        }
+    }
+
+    fn look(&self) {
+        let now = stamps(&self.files);
+        let changed = *self.seen.lock().unwrap_or_else(PoisonError::into_inner) != now;
+        if changed {
+            self.reload();
+        }
+    }
+}
+
+impl<T> fmt::Debug for Watched<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watched").field("what", &self.what).finish_non_exhaustive()
+    }
+}
+
+/// Looks every so often; ends with the runtime.
+pub async fn watch(all: Vec<Arc<dyn Reload>>, every: Duration) {
+    loop {
+        tokio::time::sleep(every).await;
+        for it in &all {
+            it.look();
+        }
+    }
+}
+
+fn stamps(files: &[PathBuf]) -> Stamps {
+    let stamp = |it: Metadata| Stamp {
+        inode: it.ino(),
+        bytes: it.size(),
+        modified: (it.mtime(), it.mtime_nsec()),
+    };
+    files.iter().map(|it| fs::metadata(it).ok().map(stamp)).collect()
+}
+
+fn read(files: &[PathBuf]) -> anyhow::Result<Arc<ServerConfig>> {
+    let [certificate, key] = files else { anyhow::bail!("tls: two files") };
+    let (chain, private) = read_pair(("tls.certificate", certificate), ("tls.key", key))?;
+    let mut config = server_config()?
+        .with_no_client_auth()
+        .with_single_cert(chain, private)
+        .context("tls.certificate and tls.key cannot be used together")?;
+    config.alpn_protocols = vec![H2.to_vec(), HTTP_1_1.to_vec()];
+    Ok(Arc::new(config))
+}
+
+pub(crate) fn server_config() -> anyhow::Result<ConfigBuilder<ServerConfig, WantsVerifier>> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    Ok(ServerConfig::builder_with_provider(provider).with_protocol_versions(&[&TLS13, &TLS12])?)
+}
+
+/// A setting and the file that it names.
+type Named<'a> = (&'a str, &'a Path);
+type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+/// # Errors
+/// A file is missing or damaged.
+pub(crate) fn read_pair(certificate: Named<'_>, key: Named<'_>) -> anyhow::Result<Pair> {
+    let cannot =
+        |(setting, file): Named<'_>| format!("{setting}: {} cannot be read", file.display());
+    let chain = CertificateDer::pem_file_iter(certificate.1)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .with_context(|| cannot(certificate))?;
+    if chain.is_empty() {
+        anyhow::bail!("{}: there is no certificate in it", cannot(certificate));
+    }
+    let private = PrivateKeyDer::from_pem_file(key.1).with_context(|| cannot(key))?;
+    Ok((chain, private))
+}

@@ -1,0 +1,89 @@
+//! A request body that says when the request waits for the client.
+//!
+//! A request whose body does not arrive is no work in progress: its connection may lose its slot.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use axum::body::HttpBody;
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+
+use crate::listen::connection::Activity;
+
+/// So many bytes are progress. A client that sends single bytes now and then makes none.
+const PROGRESS_BYTES: usize = 256;
+
+pub(crate) struct TrackedBody<B> {
+    inner: B,
+    activity: Arc<Activity>,
+    is_waiting: bool,
+    /// What has arrived since the last progress.
+    bytes: usize,
+}
+
+impl<B> TrackedBody<B> {
+    pub(crate) fn new(inner: B, activity: Arc<Activity>) -> Self {
+        Self { inner, activity, is_waiting: false, bytes: 0 }
+    }
+
+    fn begin_waiting(&mut self) {
+        if !self.is_waiting {
+            self.is_waiting = true;
+            self.activity.begin_waiting();
+        }
+    }
+
+    fn end_waiting(&mut self) {
+        if self.is_waiting {
+            self.is_waiting = false;
+            self.activity.end_waiting();
+        }
+    }
+
+    fn arrive(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes >= PROGRESS_BYTES {
+            self.bytes = 0;
+            self.activity.note_progress();
+        }
+    }
+}
+
+impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for TrackedBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let polled = Pin::new(&mut self.inner).poll_frame(context);
+        match &polled {
+            Poll::Pending => self.begin_waiting(),
+            Poll::Ready(frame) => {
+                self.end_waiting();
+                let data = frame.as_ref().and_then(|it| it.as_ref().ok()?.data_ref());
+                self.arrive(data.map_or(0, Bytes::len));
+            }
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+impl<B> Drop for TrackedBody<B> {
+    fn drop(&mut self) {
+        self.end_waiting();
+    }
+}

@@ -1,0 +1,243 @@
+//! Commands for whoever runs the vault. They work on the store itself, beside a running server or
+//! without one; the root key is their authority.
+
+pub(crate) mod audit;
+pub(crate) mod bin;
+pub(crate) mod doctor;
+pub(crate) mod init;
+pub(crate) mod migrate;
+pub(crate) mod output;
+pub(crate) mod policy;
+pub(crate) mod simulator;
+pub(crate) mod status;
+pub(crate) mod transfer;
+
+use std::{future::Future, path::PathBuf, sync::Arc};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use scrip_core::{
+    Vault,
+    application::Application,
+    caller::Mandate,
+    directory::Directory,
+    id::{ApplicationId, TenantId},
+    tenant::Tenant,
+};
+use scrip_seal::KeySource;
+use scrip_server::{
+    config::{Environment, Settings},
+    files::head_file,
+    process,
+    storage::explain,
+};
+
+use crate::commands::{output::Said, transfer::progress::Progress};
+
+/// Where the vault is, and how to speak.
+#[derive(Debug, Args)]
+pub(crate) struct Where {
+    /// The file with the settings [default: `SCRIP_CONFIG`, else scrip.toml if there is one].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The data directory, whatever the settings say.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<String>,
+    /// Answer with JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Where {
+    pub(crate) fn settings(&self, environment: &Environment) -> anyhow::Result<Settings> {
+        let flags = self.data_dir.clone().map(|it| ("storage.data_dir", it));
+        let flags: Vec<_> = flags.into_iter().collect();
+        Settings::load_with(self.config.as_deref(), &flags, environment)
+    }
+
+    /// Opens the vault, does one thing, and says what became of it.
+    pub(crate) fn with_vault(
+        &self,
+        environment: &Environment,
+        command: &str,
+        act: impl AsyncFnOnce(&Operator) -> anyhow::Result<Said>,
+    ) -> anyhow::Result<()> {
+        let settings = self.settings(environment)?;
+        process::confine_command(&settings.server)?;
+        let said = runtime()?.block_on(async {
+            let operator = Operator::open(&settings).await?;
+            let said = operator.recorded(command, act(&operator)).await;
+            // A server does it too; but there may be none.
+            if let Err(error) = head_file::update(&settings.head_file(), &operator.vault).await {
+                warn(&error);
+            }
+            said
+        })?;
+        self.say(&said)
+    }
+
+    /// How far a step has come, for whoever looks.
+    pub(crate) fn progress(&self, step: &'static str) -> Progress {
+        if self.json {
+            Progress::on_terminal_only(step)
+        } else {
+            Progress::on_terminal_or_lines(step)
+        }
+    }
+
+    /// The same where what is counted is records.
+    pub(crate) fn progress_of_records(&self, step: &'static str) -> Progress {
+        self.progress(step).of_records()
+    }
+
+    pub(crate) fn say(&self, said: &Said) -> anyhow::Result<()> {
+        if self.json { said.print_json() } else { said.print_text() }
+    }
+}
+
+/// Records a command that also works without the root key: in the vault's own chain if the key is
+/// there. That nothing was recorded although it is, is only a warning.
+pub(crate) async fn record_if_key_present(settings: &Settings, command: &str) {
+    if settings.key_source().is_err() {
+        return;
+    }
+    let recorded = async {
+        let operator = Operator::open(settings).await?;
+        operator.vault.record_command(command, "completed").await.map_err(explain)
+    };
+    if let Err(error) = recorded.await {
+        warn(&error.context("the command is not recorded in the audit trail"));
+    }
+}
+
+/// Records a step of a command that works on the files of the vault, and needs its root key only
+/// for this.
+///
+/// # Errors
+/// The root key is missing, or does not open the vault, or the record cannot be written.
+pub(crate) async fn record_command(
+    settings: &Settings,
+    command: &str,
+    outcome: &'static str,
+) -> anyhow::Result<()> {
+    let operator = Operator::open(settings).await;
+    let operator = operator.context(
+        "this command is recorded in the audit trail, which takes the root key; put it in its \
+         place, or say --without-key to go without a record",
+    )?;
+    operator.vault.record_command(command, outcome).await.map_err(explain)?;
+    head_file::update(&settings.head_file(), &operator.vault).await
+}
+
+/// What was asked for is done all the same.
+#[expect(clippy::print_stderr, reason = "beside the answer, which is on standard output")]
+pub(crate) fn warn(error: &anyhow::Error) {
+    eprintln!("scrip: warning: {error:#}");
+}
+
+pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+/// An open vault, and everything in it that can be named.
+#[derive(Debug)]
+pub(crate) struct Operator {
+    pub(crate) vault: Vault,
+    pub(crate) source: Arc<dyn KeySource>,
+    pub(crate) directory: Directory,
+    os_user: Option<Arc<str>>,
+}
+
+impl Operator {
+    pub(crate) async fn open(settings: &Settings) -> anyhow::Result<Self> {
+        let vault = settings.open_vault_beside().await?;
+        let source = settings.key_source()?;
+        let directory = Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;
+        vault.audit.open(directory.audit_key());
+        if let Some(os_user) = &settings.os_user {
+            vault.audit.set_os_user(os_user);
+        }
+        let os_user = settings.os_user.clone();
+        Ok(Self { vault, source, directory, os_user })
+    }
+
+    /// Runs a command between two records in the vault's own chain: that it started, and how it
+    /// ended. A command that cannot be recorded does not run.
+    pub(crate) async fn recorded<T>(
+        &self,
+        command: &str,
+        act: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
+        let record = async |outcome| {
+            let recorded = self.vault.record_command(command, outcome).await;
+            recorded.map_err(explain).context("the command cannot be recorded in the audit trail")
+        };
+        record("started").await?;
+        let done = act.await;
+        let ended = record(if done.is_ok() { "completed" } else { "aborted" }).await;
+        let done = done?;
+        ended.map(|()| done)
+    }
+
+    /// The operator's right to act on a tenant, in the name of the system's user.
+    pub(crate) fn mandate(&self, tenant: &Arc<Tenant>) -> Mandate {
+        Mandate::of_operator(Arc::clone(tenant)).with_os_user(self.os_user.clone())
+    }
+
+    /// The directory as it is after a change.
+    pub(crate) async fn reload(&self) -> anyhow::Result<Directory> {
+        let (store, before) = (&*self.vault.store, Some(&self.directory));
+        Directory::load(store, &*self.source, before).await.map_err(explain)
+    }
+
+    /// By id, or by a name that only one has.
+    pub(crate) fn tenant(&self, text: &str) -> anyhow::Result<&Arc<Tenant>> {
+        if let Some(id) = TenantId::parse(text) {
+            if let Some(tenant) = self.directory.tenant(id) {
+                return Ok(tenant);
+            }
+            if self.is_altered(id) {
+                bail!("the policy of tenant {id} was altered from outside; run: scrip doctor");
+            }
+            bail!("there is no tenant {id}; run: scrip tenant list");
+        }
+        let mut named = self.directory.tenants();
+        named.retain(|it| it.name.as_str() == text);
+        match named.as_slice() {
+            [one] => Ok(one),
+            [] => bail!("there is no tenant of that name; run: scrip tenant list"),
+            _ => bail!("several tenants have that name; say the id instead"),
+        }
+    }
+
+    /// A deleted tenant whose keys are not destroyed yet, by id, or by a name that only one has.
+    pub(crate) fn deleted_tenant(&self, text: &str) -> Option<&Arc<Tenant>> {
+        let id = TenantId::parse(text);
+        let is = |it: &&Arc<Tenant>| Some(it.id) == id || it.name.as_str() == text;
+        let mut found = self.directory.deleting().iter().filter(is);
+        found.next().filter(|_| found.next().is_none())
+    }
+
+    /// An application of any tenant, by its id.
+    pub(crate) fn application(&self, text: &str) -> anyhow::Result<(&Arc<Tenant>, &Application)> {
+        let id = ApplicationId::parse(text).context("that is no id of an application")?;
+        let found = self.directory.tenants().into_iter().find_map(|tenant| {
+            let application = tenant.applications.get(&id)?;
+            Some((tenant, application))
+        });
+        found.with_context(|| format!("there is no application {id}; run: scrip application list"))
+    }
+
+    pub(crate) fn is_altered(&self, id: TenantId) -> bool {
+        self.directory.alterations().iter().any(|it| it.tenant == Some(id))
+    }
+
+    /// For a warning beside whatever else is said.
+    pub(crate) fn alterations(&self) -> Vec<String> {
+        let say = |it: &scrip_core::policy::Alteration| match it.tenant {
+            Some(id) => format!("tenant {id}: {}", it.what),
+            None => it.what.clone(),
+        };
+        self.directory.alterations().iter().map(say).collect()
+    }
+}

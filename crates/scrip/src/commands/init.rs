@@ -1,0 +1,120 @@
+//! `scrip init`: a data directory, a root key and an empty vault, once.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::Path,
+};
+
+use anyhow::{Context, bail};
+use nix::unistd::{Uid, chown};
+use scrip_core::{
+    Vault,
+    directory::Directory,
+    operations::create_tenant::{begin_vault_chain, found_vault},
+};
+use scrip_seal::KeySource;
+use scrip_server::{
+    config::{Environment, Settings},
+    files::head_file,
+    process,
+    storage::{create_folder, explain},
+};
+
+use crate::commands::warn;
+
+pub(crate) fn run(config: Option<&Path>, environment: &Environment) -> anyhow::Result<()> {
+    let settings = Settings::load(config, environment)?;
+    make_folder(&settings)?;
+    process::confine_command(&settings.server)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let made = runtime.block_on(found(&settings))?;
+    say(&settings, made)
+}
+
+/// Makes the data directory if there is none, and gives it to the user that will serve.
+///
+/// # Errors
+/// It cannot be made.
+pub(crate) fn make_folder(settings: &Settings) -> anyhow::Result<()> {
+    let folder = &settings.storage.data_dir;
+    let made = create_folder(folder)?;
+    if let Some(name) = settings.server.user.as_ref().filter(|_| made && Uid::effective().is_root())
+    {
+        let user = process::find_user(name)?;
+        chown(folder, Some(user.uid), Some(user.gid))
+            .with_context(|| format!("{} cannot be given to {name}", folder.display()))?;
+    }
+    Ok(())
+}
+
+/// What was not there before.
+#[derive(Debug, Clone, Copy)]
+struct Made {
+    root_key: bool,
+    vault: bool,
+}
+
+async fn found(settings: &Settings) -> anyhow::Result<Made> {
+    settings.create_store().await?;
+    let vault = settings.open_vault_beside().await?;
+    let known = vault.store.load_directory().await.map_err(|it| explain(it.into()))?;
+    let founded = known.system_keys.is_some();
+    let file = settings.root_key_file();
+    if founded && settings.root_key.is_none() && !file.exists() {
+        bail!(
+            "this vault has a root key, but {} is missing; put it back. A new one would not open \
+             the vault",
+            file.display()
+        );
+    }
+    let root_key = settings.create_root_key()?;
+    let source = settings.key_source()?;
+    if let Some(os_user) = &settings.os_user {
+        vault.audit.set_os_user(os_user);
+    }
+    if let Err(error) = found_vault(&vault, &*source).await {
+        if root_key && is_anothers(&vault, &*source).await {
+            fs::remove_file(&file)?;
+            bail!(
+                "another `scrip init` made this vault at the same time; copy its root key to {}",
+                file.display()
+            );
+        }
+        return Err(explain(error));
+    }
+    // An older vault may have another key.
+    Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;
+    begin_vault_chain(&vault).await.map_err(explain)?;
+    vault.record_command("init", "completed").await.map_err(explain)?;
+    if let Err(error) = head_file::update(&settings.head_file(), &vault).await {
+        warn(&error);
+    }
+    Ok(Made { root_key, vault: !founded })
+}
+
+/// Whether there is a vault that a root key which was just made does not open. One of ours whose
+/// outcome we did not hear of opens.
+async fn is_anothers(vault: &Vault, source: &dyn KeySource) -> bool {
+    let found = vault.store.load_directory().await.is_ok_and(|it| it.system_keys.is_some());
+    found && Directory::load(&*vault.store, source, None).await.is_err()
+}
+
+fn say(settings: &Settings, made: Made) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    let (place, file) = (settings.storage.place(), settings.root_key_file());
+    if made.vault {
+        writeln!(out, "made a vault in {place}")?;
+    } else {
+        writeln!(out, "there is a vault in {place}, and its root key opens it")?;
+    }
+    if made.root_key {
+        writeln!(
+            out,
+            "made a root key in {}; copy it to a safe place, apart from backups of the database:\n\
+             without it nothing in the vault can ever be read",
+            file.display()
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! `scrip access-session`: list, revoke.
+
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use clap::Subcommand;
+use scrip_core::{
+    access_session::{AccessSessionId, AccessSessionRecord},
+    error::Error,
+    operations::{
+        list_access_sessions::{SESSIONS_MAX, list_access_sessions},
+        revoke_access_session::revoke_access_session,
+    },
+    tenant::Tenant,
+};
+use scrip_server::{config::Environment, storage::explain};
+use serde_json::{Value, json};
+
+use crate::commands::{
+    Operator, Where,
+    output::{Said, table},
+};
+
+const REVOKE_EXAMPLES: &str = "\
+Examples:
+  scrip access-session list --tenant Acme
+  scrip access-session revoke 3f9c27a1b04e
+
+To end every session that an API key authorized, delete the key: scrip key delete KEY_ID";
+
+/// The length of the id in a table; `--json` has all of it.
+const SHORT_ID_CHARS: usize = 12;
+const PREFIX_CHARS_MIN: usize = 8;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AccessSessionCommand {
+    /// List access sessions that have not ended, of one tenant or of all.
+    List {
+        /// Id or name of a tenant.
+        #[arg(long)]
+        tenant: Option<String>,
+        #[command(flatten)]
+        at: Where,
+    },
+    /// Revoke an access session: it ends at once on every node.
+    #[command(after_help = REVOKE_EXAMPLES)]
+    Revoke {
+        /// The id of the session, or its first characters (at least 8).
+        session: String,
+        #[command(flatten)]
+        at: Where,
+    },
+}
+
+pub(crate) fn run(command: &AccessSessionCommand, environment: &Environment) -> anyhow::Result<()> {
+    match command {
+        AccessSessionCommand::List { tenant, at } => {
+            at.with_vault(environment, "access-session list", async |it| {
+                list(it, tenant.as_deref()).await
+            })
+        }
+        AccessSessionCommand::Revoke { session, at } => {
+            at.with_vault(environment, "access-session revoke", async |it| {
+                revoke(it, session).await
+            })
+        }
+    }
+}
+
+type Found<'a> = (&'a Arc<Tenant>, AccessSessionRecord);
+
+async fn list(operator: &Operator, tenant: Option<&str>) -> anyhow::Result<Said> {
+    let tenants = match tenant {
+        Some(text) => vec![operator.tenant(text)?],
+        None => operator.directory.tenants(),
+    };
+    let mut found: Vec<Found<'_>> = Vec::new();
+    let mut is_cut = false;
+    for tenant in tenants {
+        let sessions = list_access_sessions(&operator.vault, &operator.mandate(tenant)).await;
+        let sessions = sessions.map_err(explain)?;
+        is_cut |= sessions.len() >= SESSIONS_MAX;
+        found.extend(sessions.into_iter().map(|it| (tenant, it)));
+    }
+    let rows: Vec<_> = found.iter().map(row).collect();
+    let names = ["ID", "TENANT", "STARTED BY", "AUTHORIZED BY KEY", "ENDS"];
+    let mut text = table(names, &rows);
+    if is_cut {
+        text += "more sessions exist: the list has the 1000 of each tenant that end last\n";
+    }
+    let sessions: Vec<Value> = found.iter().map(described).collect();
+    Ok(Said::new(text, json!({ "access_sessions": sessions, "complete": !is_cut })))
+}
+
+fn row((tenant, session): &Found<'_>) -> [String; 5] {
+    let key = session.authorized.as_ref().map(|it| it.api_key.to_string());
+    [
+        session.id.to_string().chars().take(SHORT_ID_CHARS).collect(),
+        tenant.name.as_str().to_owned(),
+        session.application.to_string(),
+        key.unwrap_or_else(|| "-".to_owned()),
+        session.expires_at.to_string(),
+    ]
+}
+
+fn described((tenant, session): &Found<'_>) -> Value {
+    let authorized = session.authorized.as_ref().map(|it| {
+        let access: Value = serde_json::from_str(&it.access.to_text()).unwrap_or_default();
+        json!({
+            "application_id": it.by.to_string(),
+            "key_id": it.api_key.to_string(),
+            "at": it.at.to_string(),
+            "permissions": access.get("permissions"),
+            "rules": access.get("rules"),
+        })
+    });
+    json!({
+        "id": session.id.to_string(),
+        "tenant_id": tenant.id.to_string(),
+        "application_id": session.application.to_string(),
+        "created_at": session.created_at.to_string(),
+        "expires_at": session.expires_at.to_string(),
+        "authorized": authorized,
+    })
+}
+
+async fn revoke(operator: &Operator, session: &str) -> anyhow::Result<Said> {
+    let is_hex = session.bytes().all(|it| it.is_ascii_hexdigit());
+    if !is_hex || session.len() < PREFIX_CHARS_MIN {
+        bail!("an id of an access session has hexadecimal digits, at least 8 of them");
+    }
+    let wanted = session.to_ascii_lowercase();
+    let missing = || format!("no access session {wanted}; run: scrip access-session list");
+    let (tenants, vault) = (operator.directory.tenants(), &operator.vault);
+    let found: Vec<(&Arc<Tenant>, AccessSessionId)> = match AccessSessionId::parse(&wanted) {
+        // Also one that is not among those that are listed.
+        Some(id) => tenants.into_iter().map(|it| (it, id)).collect(),
+        None => vec![find(operator, &wanted).await?.with_context(missing)?],
+    };
+    for (tenant, id) in found {
+        match revoke_access_session(vault, operator.mandate(tenant), id).await {
+            Ok(()) => {
+                let text = format!("revoked access session {id}");
+                return Ok(Said::new(text, json!({ "id": id.to_string(), "revoked": true })));
+            }
+            Err(Error::NotFound) => (),
+            Err(error) => return Err(explain(error)),
+        }
+    }
+    bail!(missing())
+}
+
+/// The one listed session whose id begins like this.
+async fn find<'a>(
+    operator: &'a Operator,
+    wanted: &str,
+) -> anyhow::Result<Option<(&'a Arc<Tenant>, AccessSessionId)>> {
+    let mut found = Vec::new();
+    for tenant in operator.directory.tenants() {
+        let sessions = list_access_sessions(&operator.vault, &operator.mandate(tenant)).await;
+        let ids = sessions.map_err(explain)?.into_iter().map(|it| it.id);
+        found.extend(ids.filter(|it| it.to_string().starts_with(wanted)).map(|it| (tenant, it)));
+    }
+    if found.len() > 1 {
+        bail!("several access sessions begin with {wanted}; give more of the id");
+    }
+    Ok(found.pop())
+}

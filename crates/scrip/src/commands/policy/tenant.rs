@@ -1,0 +1,345 @@
+//! `scrip tenant`: create, list, show, delete, restore, and quotas.
+
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use clap::{Subcommand, ValueEnum};
+use scrip_api::wire;
+use scrip_core::{
+    application::Name,
+    id::TenantId,
+    operations::{
+        create_tenant::create_tenant,
+        delete_tenant::{delete_tenant, delete_tenant_by_id},
+        restore_tenant::restore_tenant,
+        update_tenant::set_tenant_quotas,
+    },
+    quota::Quotas,
+    tenant::{Settings, Tenant, TenantKind},
+};
+use scrip_server::{config::Environment, storage::explain};
+use serde_json::{Value, json};
+
+use crate::commands::{
+    Operator, Where,
+    output::{Said, list, table},
+};
+
+const CREATE_EXAMPLES: &str = "\
+Examples:
+  scrip tenant create Acme
+  scrip tenant create Acme --type production
+
+Then give it an application that can manage the rest over HTTP:
+  scrip application create --tenant Acme --name Admin --type management --all";
+
+const QUOTA_EXAMPLES: &str = "\
+Examples:
+  scrip tenant quota set Acme log_retention=30d tokenize_limit=100
+  scrip tenant quota set Acme rate_limit=200%
+
+Durations are written 90s, 15m, 24h, 30d. A running server obeys within a second.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TenantCommand {
+    /// Create a tenant with keys of its own.
+    #[command(after_help = CREATE_EXAMPLES)]
+    Create {
+        /// What people call it.
+        name: String,
+        /// Test tenants hold no real cards.
+        #[arg(long = "type", value_name = "TYPE", default_value = "test")]
+        kind: Kind,
+        #[command(flatten)]
+        at: Where,
+    },
+    /// List all tenants.
+    List {
+        #[command(flatten)]
+        at: Where,
+    },
+    /// Show one tenant: its settings, its quotas, its applications.
+    Show {
+        /// Its id, or its name.
+        tenant: String,
+        #[command(flatten)]
+        at: Where,
+    },
+    /// Delete a tenant: its API keys stop, and its keys are destroyed when its `deletion_grace` ends.
+    Delete {
+        /// Its id, or its name.
+        tenant: String,
+        /// Yes, delete it.
+        #[arg(long)]
+        yes: bool,
+        /// Destroy its keys at once: nothing of it can be read or restored afterwards.
+        #[arg(long)]
+        now: bool,
+        #[command(flatten)]
+        at: Where,
+    },
+    /// Take back a deletion whose `deletion_grace` has not ended: its API keys work again.
+    Restore {
+        /// Its id, or its name.
+        tenant: String,
+        #[command(flatten)]
+        at: Where,
+    },
+    /// What a tenant may use, and how long things are kept for it.
+    #[command(subcommand)]
+    Quota(QuotaCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum QuotaCommand {
+    /// Show the quotas of a tenant.
+    Show {
+        /// Its id, or its name.
+        tenant: String,
+        #[command(flatten)]
+        at: Where,
+    },
+    /// Set some of them.
+    #[command(after_help = QUOTA_EXAMPLES)]
+    Set {
+        /// Its id, or its name.
+        tenant: String,
+        /// Such as `log_retention=30d`.
+        #[arg(required = true, value_name = "NAME=VALUE")]
+        quotas: Vec<String>,
+        #[command(flatten)]
+        at: Where,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    Test,
+    Production,
+}
+
+pub(crate) fn run(command: &TenantCommand, environment: &Environment) -> anyhow::Result<()> {
+    match command {
+        TenantCommand::Create { name, kind, at } => {
+            at.with_vault(environment, "tenant create", async |it| create(it, name, *kind).await)
+        }
+        TenantCommand::List { at } => {
+            at.with_vault(environment, "tenant list", async |it| Ok(list_all(it)))
+        }
+        TenantCommand::Show { tenant, at } => {
+            at.with_vault(environment, "tenant show", async |it| Ok(show(it.tenant(tenant)?)))
+        }
+        TenantCommand::Delete { tenant, yes, now, at } => {
+            let sure = if *yes { Sure::Yes } else { Sure::No };
+            let grace = if *now { Grace::None } else { Grace::OfQuota };
+            at.with_vault(environment, "tenant delete", async |it| {
+                delete(it, tenant, sure, grace).await
+            })
+        }
+        TenantCommand::Restore { tenant, at } => {
+            at.with_vault(environment, "tenant restore", async |it| restore(it, tenant).await)
+        }
+        TenantCommand::Quota(QuotaCommand::Show { tenant, at }) => {
+            at.with_vault(environment, "tenant quota show", async |it| {
+                Ok(quotas(&it.tenant(tenant)?.quotas))
+            })
+        }
+        TenantCommand::Quota(QuotaCommand::Set { tenant, quotas, at }) => {
+            at.with_vault(environment, "tenant quota set", async |it| set(it, tenant, quotas).await)
+        }
+    }
+}
+
+async fn create(operator: &Operator, name: &str, kind: Kind) -> anyhow::Result<Said> {
+    let kind = match kind {
+        Kind::Test => TenantKind::Test,
+        Kind::Production => TenantKind::Production,
+    };
+    let name = Name::parse(name).map_err(|it| explain(it.into()))?;
+    let (vault, source) = (&operator.vault, &*operator.source);
+    let created = create_tenant(vault, source, name, kind, Settings::default()).await;
+    let id = created.map_err(explain)?;
+    let directory = operator.reload().await?;
+    let tenant = directory.tenant(id).context("the new tenant is not there")?;
+    let text = format!(
+        "created {} tenant {id}\n\nnext: scrip application create --tenant {id} \
+         --name Admin --type management --all\n",
+        kind.as_str()
+    );
+    Ok(Said::new(text, describe(tenant)))
+}
+
+fn describe(tenant: &Tenant) -> Value {
+    let settings = wire::policy::tenant::settings(&tenant.settings);
+    json!({
+        "id": tenant.id.to_string(),
+        "name": tenant.name.as_str(),
+        "type": tenant.kind.as_str(),
+        "settings": settings,
+        "quotas": wire::policy::tenant::quotas_body(&tenant.quotas),
+        "applications": tenant.applications.len(),
+        "created_at": tenant.created.at.to_string(),
+    })
+}
+
+fn describe_deleted(tenant: &Tenant) -> Value {
+    json!({
+        "id": tenant.id.to_string(),
+        "name": tenant.name.as_str(),
+        "type": tenant.kind.as_str(),
+        "keys_destroyed_at": tenant.deletes_at.map(|it| it.to_string()),
+    })
+}
+
+fn list_all(operator: &Operator) -> Said {
+    let tenants = operator.directory.tenants();
+    let row = |it: &&Arc<Tenant>| {
+        [
+            it.id.to_string(),
+            it.kind.as_str().to_owned(),
+            it.applications.len().to_string(),
+            it.created.at.to_string(),
+            it.name.as_str().to_owned(),
+        ]
+    };
+    let mut rows: Vec<_> = tenants.iter().map(row).collect();
+    let deleted = operator.directory.deleting();
+    rows.extend(deleted.iter().map(|it| row(&it)));
+    let mut text = table(["ID", "TYPE", "APPLICATIONS", "CREATED", "NAME"], &rows);
+    for it in deleted {
+        let at = it.deletes_at.map(|it| it.to_string()).unwrap_or_default();
+        text += &format!("deleted, and its keys are destroyed at {at}: {}\n", it.id);
+    }
+    let altered = operator.alterations();
+    for it in &altered {
+        text += &format!("altered from outside, and refused: {it}\n");
+    }
+    let tenants: Vec<_> = tenants.into_iter().map(|it| describe(it)).collect();
+    let deleted: Vec<_> = deleted.iter().map(|it| describe_deleted(it)).collect();
+    let all = json!({ "tenants": tenants, "deleted": deleted, "alterations": altered });
+    Said::new(text, all)
+}
+
+fn show(tenant: &Tenant) -> Said {
+    let mut rows = vec![
+        ("id", tenant.id.to_string()),
+        ("name", tenant.name.as_str().to_owned()),
+        ("type", tenant.kind.as_str().to_owned()),
+        ("created", tenant.created.at.to_string()),
+        ("applications", tenant.applications.len().to_string()),
+    ];
+    let settings = wire::policy::tenant::settings(&tenant.settings);
+    rows.extend(settings.iter().map(|(name, value)| (*name, value.clone())));
+    rows.extend(tenant.quotas.list());
+    Said::new(list(&rows), describe(tenant))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sure {
+    Yes,
+    No,
+}
+
+/// Whether a deletion can be taken back for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Grace {
+    OfQuota,
+    None,
+}
+
+async fn delete(
+    operator: &Operator,
+    tenant: &str,
+    sure: Sure,
+    grace: Grace,
+) -> anyhow::Result<Said> {
+    if grace == Grace::OfQuota
+        && let Ok(found) = operator.tenant(tenant)
+        && !found.quotas.deletion_grace().is_zero()
+    {
+        return delete_with_grace(operator, found, sure).await;
+    }
+    // One whose policy was altered has no name that could be believed, but an id.
+    let altered = TenantId::parse(tenant).filter(|it| operator.is_altered(*it));
+    let (id, what, quotas) = match altered {
+        Some(id) => (id, "whose policy was altered".to_owned(), None),
+        None => {
+            let deleted = operator.deleted_tenant(tenant).filter(|_| grace == Grace::None);
+            let it = deleted.map_or_else(|| operator.tenant(tenant), Ok)?;
+            let count = it.applications.len();
+            let what = format!("({}) with {count} applications", it.name.as_str());
+            (it.id, what, Some(it.quotas))
+        }
+    };
+    if sure == Sure::No {
+        bail!(
+            "this destroys the keys of tenant {id} {what}, and nothing of it can be read again. \
+             Say --yes if that is meant"
+        );
+    }
+    delete_tenant_by_id(&operator.vault, id, quotas).await.map_err(explain)?;
+    let text = format!(
+        "deleted tenant {id}: its keys are destroyed, so none of its tokens opens. A running \
+         server removes what is left of them"
+    );
+    Ok(Said::new(text, json!({ "id": id.to_string(), "deleted": true })))
+}
+
+async fn delete_with_grace(
+    operator: &Operator,
+    tenant: &Arc<Tenant>,
+    sure: Sure,
+) -> anyhow::Result<Said> {
+    let (id, name) = (tenant.id, tenant.name.as_str());
+    if sure == Sure::No {
+        bail!(
+            "this stops the API keys of tenant {id} ({name}), and destroys its keys when its \
+             deletion_grace ends. Say --yes if that is meant"
+        );
+    }
+    let deleted = delete_tenant(&operator.vault, operator.mandate(tenant)).await;
+    let at = deleted.map_err(explain)?.map(|it| it.to_string()).unwrap_or_default();
+    let text = format!(
+        "deleted tenant {id}: its API keys stop working within a second, and its keys are destroyed \
+         at {at}. Until then: scrip tenant restore {id}"
+    );
+    let json = json!({ "id": id.to_string(), "deleted": true, "keys_destroyed_at": at });
+    Ok(Said::new(text, json))
+}
+
+async fn restore(operator: &Operator, tenant: &str) -> anyhow::Result<Said> {
+    let found = operator.deleted_tenant(tenant).context(
+        "there is no deleted tenant of that id or name whose keys are not destroyed; run: scrip \
+         tenant list",
+    )?;
+    let restored = restore_tenant(&operator.vault, operator.mandate(found)).await;
+    let id = restored.map_err(explain)?.id;
+    let text = format!("restored tenant {id}; its API keys work again within a second");
+    Ok(Said::new(text, json!({ "id": id.to_string(), "restored": true })))
+}
+
+fn quotas(quotas: &Quotas) -> Said {
+    let body = json!(wire::policy::tenant::quotas_body(quotas));
+    Said::new(list(&quotas.list()), body)
+}
+
+async fn set(operator: &Operator, tenant: &str, pairs: &[String]) -> anyhow::Result<Said> {
+    let tenant = operator.tenant(tenant)?;
+    let mut asked = Vec::new();
+    let mut tried = tenant.quotas;
+    for pair in pairs {
+        let (name, value) = pair.split_once('=').context("a quota is set by NAME=VALUE")?;
+        tried.set(name, value).map_err(|it| explain(it.into()))?;
+        if asked.iter().any(|(known, _)| known == name) {
+            bail!("{name} is given twice");
+        }
+        asked.push((name.to_owned(), value.to_owned()));
+    }
+    let edit = Box::new(move |mut quotas: Quotas| {
+        // They were tried above.
+        asked.iter().for_each(|(name, value)| drop(quotas.set(name, value)));
+        quotas
+    });
+    let record = set_tenant_quotas(&operator.vault, operator.mandate(tenant), edit).await;
+    Ok(quotas(&record.map_err(explain)?.quotas))
+}

@@ -1,0 +1,87 @@
+//! `scrip status`: what there is, how much of it, and who serves it.
+
+use scrip_server::{
+    config::Environment,
+    control::{self, Pool, SchemeStatus},
+    process,
+    storage::explain,
+};
+use serde_json::json;
+
+use crate::commands::{
+    Where,
+    output::{Said, bytes, list},
+    record_if_key_present, runtime,
+};
+
+/// Needs no root key: nothing in it is secret.
+pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
+    let settings = at.settings(environment)?;
+    process::confine_command(&settings.server)?;
+    let server = control::ask(&settings.storage.data_dir);
+    let status = runtime()?.block_on(async {
+        let vault = settings.open_vault_beside().await?;
+        let status = vault.store.status().await.map_err(|it| explain(it.into()))?;
+        drop(vault);
+        record_if_key_present(&settings, "status").await;
+        anyhow::Ok(status)
+    })?;
+
+    let mut rows = vec![
+        ("data directory", settings.storage.data_dir.display().to_string()),
+        ("engine", status.engine.to_owned()),
+        ("schema", status.schema.to_string()),
+    ];
+    let is_elsewhere = settings.storage.url.is_some();
+    if is_elsewhere {
+        rows.push(("vault", settings.storage.place()));
+    }
+    rows.extend(status.sizes_bytes.iter().map(|(name, count)| (*name, bytes(*count))));
+    rows.extend(status.counts.iter().map(|(name, count)| (*name, count.to_string())));
+    let versions = status.key_versions.iter().map(|(it, tenants)| format!("{it} ({tenants})"));
+    rows.push(("key versions (tenants)", versions.collect::<Vec<_>>().join(", ")));
+    match &server {
+        None => rows.push(("server", "none is running here".to_owned())),
+        Some(it) => {
+            let sealed = if it.sealed { ", sealed" } else { "" };
+            rows.push(("server", format!("{} (process {}{sealed})", it.url, it.pid)));
+            rows.push(("version", it.version.clone()));
+            rows.push(("started", it.started_at.clone()));
+            rows.push(("connections", it.connections.to_string()));
+            rows.push(("writes that wait", it.queue.to_string()));
+            if let Some(Pool { busy, idle }) = it.pool.filter(|_| is_elsewhere) {
+                let most = settings.storage.connections.get();
+                let says = format!("{busy} busy, {idle} idle, {most} at most");
+                rows.push(("connections to it", says));
+            }
+            rows.extend(it.threeds.iter().map(|it| ("3-D Secure", scheme(it))));
+        }
+    }
+    let named = |rows: &[(&'static str, u64)]| {
+        rows.iter().map(|(name, count)| ((*name).to_owned(), json!(count))).collect()
+    };
+    let counts: serde_json::Map<_, _> = named(&status.counts);
+    let sizes: serde_json::Map<_, _> = named(&status.sizes_bytes);
+    let versions = status.key_versions.iter();
+    let versions: Vec<_> =
+        versions.map(|(it, tenants)| json!({ "version": it, "tenants": tenants })).collect();
+    let json = json!({
+        "data_dir": settings.storage.data_dir,
+        "vault": settings.storage.place(),
+        "engine": status.engine,
+        "schema": status.schema,
+        "sizes_bytes": sizes,
+        "counts": counts,
+        "key_versions": versions,
+        "server": server,
+    });
+    at.say(&Said::new(list(&rows), json))
+}
+
+fn scheme(it: &SchemeStatus) -> String {
+    let SchemeStatus { world, scheme, card_ranges, fetched_at } = it;
+    match fetched_at {
+        Some(at) => format!("{scheme} ({world}): {card_ranges} card ranges since {at}"),
+        None => format!("{scheme} ({world}): no card ranges yet"),
+    }
+}

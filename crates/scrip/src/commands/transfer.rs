@@ -1,0 +1,7 @@
+//! Commands that write a vault to a file and read it from one.
+
+pub(crate) mod backup;
+pub(crate) mod export;
+pub(crate) mod import;
+pub(crate) mod progress;
+pub(crate) mod restore;

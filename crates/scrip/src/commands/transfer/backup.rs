@@ -1,0 +1,313 @@
+//! `scrip backup`: the vault as it is now, in one file; and whether such a file is good.
+
+pub(crate) mod file;
+
+use std::{
+    fs::{self, File, OpenOptions, Permissions},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use nix::libc;
+use scrip_core::{
+    directory::Directory,
+    time::{Clock, Timestamp},
+};
+use scrip_server::{
+    config::{Environment, Settings},
+    process::{self, clock::SystemClock},
+    storage::explain,
+};
+use scrip_store::sqlite::backup::{Copied, Examined, copy_database, examine};
+use serde_json::json;
+
+use crate::commands::{
+    Where,
+    output::{Said, bytes},
+    record_command, runtime,
+    transfer::backup::file::{Backup, Manifest, complete},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  scrip backup /mnt/backup/scrip-monday
+  scrip backup verify /mnt/backup/scrip-monday
+
+A server may go on serving. The file holds no root key, and no token in it can be read without one:
+keep the root key in another place. Card verification codes are never in it.";
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct BackupArguments {
+    #[command(subcommand)]
+    command: Option<BackupCommand>,
+    /// The file to make, outside of the data directory.
+    #[arg(required = true)]
+    file: Option<PathBuf>,
+    /// Replace a file that is there, once the new one is whole.
+    #[arg(long)]
+    force: bool,
+    /// Go without the root key: the audit trail then has no record of this backup.
+    #[arg(long)]
+    without_key: bool,
+    /// Give up when the log of the database, which cannot be shortened meanwhile, is longer.
+    #[arg(long, value_name = "MIB", default_value_t = 4096)]
+    log_mib_max: u64,
+    #[command(flatten)]
+    at: Where,
+}
+
+#[derive(Debug, Subcommand)]
+enum BackupCommand {
+    /// Check a backup as `restore` does, and change nothing.
+    Verify(VerifyArguments),
+}
+
+#[derive(Debug, Args)]
+struct VerifyArguments {
+    /// The backup.
+    file: PathBuf,
+    /// Do not ask whether the root key opens it.
+    #[arg(long)]
+    without_key: bool,
+    #[command(flatten)]
+    at: Where,
+}
+
+pub(crate) fn run(arguments: &BackupArguments, environment: &Environment) -> anyhow::Result<()> {
+    match (&arguments.command, &arguments.file) {
+        (Some(BackupCommand::Verify(it)), _) => verify(it, environment),
+        (None, Some(file)) => back_up(file, arguments, environment),
+        (None, None) => bail!("say which file"),
+    }
+}
+
+fn back_up(
+    file: &Path,
+    arguments: &BackupArguments,
+    environment: &Environment,
+) -> anyhow::Result<()> {
+    let at = &arguments.at;
+    let settings = at.settings(environment)?;
+    refuse_postgres(&settings, "backups of its own (pg_basebackup, or an archive of its log)")?;
+    process::confine_command(&settings.server)?;
+    settings.folder()?;
+    let name = file.display();
+    let folder = outside(file, &settings)?;
+    if !arguments.force && fs::symlink_metadata(file).is_ok() {
+        bail!("{name} is there already; choose another name, or say --force to replace it");
+    }
+    let record = |outcome| match arguments.without_key {
+        true => Ok(()),
+        false => runtime()?.block_on(record_command(&settings, "backup", outcome)),
+    };
+    record("started")?;
+    let mut draft = Draft::create(file)?;
+    let made_at = SystemClock.now();
+    let mut progress = at.progress("copying");
+    let log_bytes_max = arguments.log_mib_max.saturating_mul(1024 * 1024);
+    let watch = move |it: scrip_store::sqlite::backup::Portion| {
+        progress.tell(it.done_bytes, it.all_bytes);
+    };
+    let copied = copy_database(&settings.database(), &draft.path, log_bytes_max, watch);
+    let copied = copied.map_err(|it| explain(it.into())).context("no backup was made")?;
+    let manifest = manifest(copied, made_at);
+    let written = complete(&mut draft.file, &manifest, &mut at.progress("checksum"));
+    let length = written.with_context(|| format!("{name} cannot be written"))?;
+    draft.take_place(file, &folder).with_context(|| format!("{name} cannot be put in place"))?;
+    record("completed")?;
+
+    let text = format!(
+        "{name} has {}, in {}; it holds no root key, and no card verification codes",
+        holds(&manifest),
+        bytes(length)
+    );
+    let json = json!({ "file": file, "bytes": length, "backup": told(&manifest) });
+    at.say(&Said::new(text, json))
+}
+
+/// # Errors
+/// The vault is on PostgreSQL, which has its own means.
+pub(crate) fn refuse_postgres(settings: &Settings, means: &str) -> anyhow::Result<()> {
+    if settings.storage.url.is_some() {
+        bail!(
+            "this vault is on PostgreSQL, which has {means}; see docs/operate/postgres.md. The root \
+             key is not in them: keep it apart"
+        );
+    }
+    Ok(())
+}
+
+fn manifest(copied: Copied, made_at: Timestamp) -> Manifest {
+    Manifest {
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+        engine: "embedded".to_owned(),
+        schema: copied.schema,
+        made_at_unix_ms: made_at.unix_ms,
+        rows: copied.rows.into_iter().collect(),
+    }
+}
+
+/// The folder of the file. Beside the vault a backup would be lost with it, and a wrong name would
+/// replace the vault by it.
+pub(crate) fn outside(file: &Path, settings: &Settings) -> anyhow::Result<PathBuf> {
+    let folder = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let cannot = || format!("the folder of {} cannot be found", file.display());
+    let folder = folder.canonicalize().with_context(cannot)?;
+    // With PostgreSQL there need not be one.
+    let data = settings.storage.data_dir.canonicalize();
+    if data.is_ok_and(|it| folder.starts_with(it)) {
+        bail!("{} lies in the data directory; keep backups elsewhere", file.display());
+    }
+    Ok(folder)
+}
+
+/// The backup until it is whole: beside its place, for its owner only, and gone when this fails.
+/// One that a killed process left is used again, so at most one is ever left.
+#[derive(Debug)]
+struct Draft {
+    path: PathBuf,
+    file: File,
+    is_placed: bool,
+}
+
+impl Draft {
+    fn create(place: &Path) -> anyhow::Result<Self> {
+        let mut path = place.as_os_str().to_owned();
+        path.push(".draft");
+        let path = PathBuf::from(path);
+        let name = path.display().to_string();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        // Where others can write too, the name may be a link of theirs.
+        let file = options.custom_flags(libc::O_NOFOLLOW).open(&path);
+        let file = file.with_context(|| format!("{name} cannot be made"))?;
+        if file.try_lock().is_err() {
+            bail!("another backup is being written to {name}");
+        }
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        file.set_len(0)?;
+        Ok(Self { path, file, is_placed: false })
+    }
+
+    /// It is synced already; its name is, when this is over.
+    fn take_place(mut self, place: &Path, folder: &Path) -> anyhow::Result<()> {
+        fs::rename(&self.path, place)?;
+        self.is_placed = true;
+        Ok(File::open(folder)?.sync_all()?)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.is_placed {
+            drop(fs::remove_file(&self.path));
+        }
+    }
+}
+
+fn verify(arguments: &VerifyArguments, environment: &Environment) -> anyhow::Result<()> {
+    let at = &arguments.at;
+    let settings = at.settings(environment)?;
+    process::confine_command(&settings.server)?;
+    let manifest = Backup::open(&arguments.file)?.check(&mut at.progress("checksum"))?;
+    let examined = inspect(&arguments.file, at)?;
+    let warnings = if arguments.without_key { Vec::new() } else { try_key(&settings, examined)? };
+    let now = SystemClock.now();
+    let opens = if arguments.without_key { "" } else { ", and the root key opens it" };
+    let mut text = format!(
+        "{} is whole{opens}: {}, {}\n",
+        arguments.file.display(),
+        holds(&manifest),
+        age(&manifest, now)
+    );
+    text.extend(warnings.iter().map(|it| format!("warning: {it}\n")));
+    let json = json!({
+        "file": arguments.file,
+        "whole": true,
+        "key_opens": !arguments.without_key,
+        "backup": told(&manifest),
+        "warnings": warnings,
+    });
+    at.say(&Said::new(text, json))
+}
+
+/// Reads a database of a backup through.
+pub(crate) fn inspect(database: &Path, at: &Where) -> anyhow::Result<Examined> {
+    let mut progress = at.progress("reading the database through");
+    let examined = examine(database, move || progress.tick());
+    examined.map_err(|it| explain(it.into())).context("this backup cannot be used")
+}
+
+/// Whether the root key opens it; what else there is to say then.
+pub(crate) fn try_key(settings: &Settings, examined: Examined) -> anyhow::Result<Vec<String>> {
+    let hint = "put the root key of this vault in its place, or say --without-key";
+    let source = settings.key_source().context(hint)?;
+    let directory = Directory::open(examined.directory, &*source, None).map_err(explain);
+    let directory = directory.context(hint)?;
+    let say = |it: &scrip_core::policy::Alteration| match it.tenant {
+        Some(id) => format!("tenant {id}: {}", it.what),
+        None => it.what.clone(),
+    };
+    Ok(directory.alterations().iter().map(say).collect())
+}
+
+/// `2 tenants and 30 tokens`.
+pub(crate) fn holds(manifest: &Manifest) -> String {
+    let count = |name: &str| {
+        let count = manifest.count(name);
+        let name = if count == 1 { name.trim_end_matches('s') } else { name };
+        format!("{count} {name}")
+    };
+    format!("{} and {}", count("tenants"), count("tokens"))
+}
+
+/// `as of 2026-11-15T08:00:00+00:00, 3 hours ago`.
+pub(crate) fn age(manifest: &Manifest, now: Timestamp) -> String {
+    const UNITS: [(i64, &str); 3] = [(86_400, "day"), (3_600, "hour"), (60, "minute")];
+    let made_at = manifest.made_at();
+    let seconds = now.unix_ms.saturating_sub(made_at.unix_ms) / 1000;
+    let unit = UNITS.into_iter().find(|(length, _)| seconds >= *length);
+    let Some((length, name)) = unit else { return format!("as of {made_at}, just now") };
+    let count = seconds / length;
+    let many = if count == 1 { "" } else { "s" };
+    format!("as of {made_at}, {count} {name}{many} ago")
+}
+
+pub(crate) fn told(manifest: &Manifest) -> serde_json::Value {
+    json!({
+        "program": manifest.program,
+        "engine": manifest.engine,
+        "schema": manifest.schema,
+        "made_at": manifest.made_at().to_string(),
+        "rows": manifest.rows,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_says_how_much_and_how_old() {
+        let rows = [("tenants".to_owned(), 1), ("tokens".to_owned(), 30)].into();
+        let manifest = Manifest { made_at_unix_ms: 0, rows, ..manifest_of_nothing() };
+        assert_eq!(holds(&manifest), "1 tenant and 30 tokens");
+        let check = |seconds: i64, expected: &str| {
+            let said = age(&manifest, Timestamp { unix_ms: seconds * 1000 });
+            assert_eq!(said, format!("as of 1970-01-01T00:00:00+00:00, {expected}"));
+        };
+        check(-5, "just now");
+        check(59, "just now");
+        check(60, "1 minute ago");
+        check(7_300, "2 hours ago");
+        check(86_400 * 30, "30 days ago");
+    }
+
+    fn manifest_of_nothing() -> Manifest {
+        manifest(Copied { schema: 3, rows: Vec::new() }, Timestamp { unix_ms: 0 })
+    }
+}

@@ -1,0 +1,281 @@
+//! `scrip dev`: a working vault in one command.
+
+use std::{
+    fs,
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context, bail};
+use scrip_api::app::App;
+use scrip_core::{
+    Vault,
+    access::{AccessPolicy, AccessRule, Reach},
+    application::Name,
+    caller::Mandate,
+    container::Container,
+    directory::Directory,
+    operations::{
+        create_application::{CreateKey, NewApplication, create_application},
+        create_tenant::{begin_vault_chain, create_tenant, found_vault},
+    },
+    permission::{ApplicationKind, Permission, Permissions, Transform},
+    tenant::{self, Tenant, TenantKind},
+};
+use scrip_demo::{Demo, authority};
+use scrip_seal::{KeySource, Pepper, Secret};
+use scrip_server::{
+    config::{Environment, Flag, Settings, Switch},
+    files::head_file,
+    storage::{create_folder, explain},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    cli::{DevArguments, RateLimits},
+    commands::runtime,
+    serve,
+    serve::{Addresses, Simulate},
+};
+
+/// What a newcomer needs. Kept in clear beside the data, which only a dev vault may do.
+#[derive(Debug, Serialize, Deserialize)]
+struct DevKeys {
+    tenant_id: String,
+    keys: Keys,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Keys {
+    management: String,
+    private: String,
+    public: String,
+}
+
+/// The same server as `serve`, with a vault that is made on the way.
+pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow::Result<()> {
+    let settings = Settings::without_file(&flags(arguments, environment), environment)?;
+    create_folder(&settings.storage.data_dir)?;
+    runtime()?.block_on(settings.create_store())?;
+    let json = arguments.json;
+    serve::start(
+        settings,
+        Simulate::InThisProcess,
+        async |settings: &Settings, app: &App, addresses: &Addresses| {
+            // After the lock that the store takes: two first starts at once must not make two keys.
+            settings.create_root_key()?;
+            let source = settings.key_source()?;
+            let folder = &settings.storage.data_dir;
+            let keys = keys(&app.vault, &*source, &folder.join("dev-keys.json")).await?;
+            let directory =
+                Directory::load(&*app.vault.store, &*source, None).await.map_err(explain)?;
+            app.start_clock(&directory).await.map_err(explain)?;
+            app.open(directory, source);
+            if let Err(error) = head_file::update(&settings.head_file(), &app.vault).await {
+                tracing::error!(cause = format!("{error:#}"), "the heads of the logs are not kept");
+            }
+            let shop = open_shop(settings, addresses, &keys);
+            let demo = shop.is_some().then(|| format!("{}/demo", addresses.url));
+            let found = Found { addresses, demo, simulator: simulator(settings), keys: &keys };
+            if json {
+                announce_json(&found)?
+            } else {
+                announce(settings, &found)?
+            }
+            Ok(shop)
+        },
+    )
+}
+
+/// The demo checkout, with the keys of this vault. Its backend asks nobody for a key, so
+/// there is none where others than this machine can reach it.
+fn open_shop(settings: &Settings, addresses: &Addresses, known: &DevKeys) -> Option<Demo> {
+    let url = &addresses.url;
+    if !settings.server.listen.ip().is_loopback() {
+        return None;
+    }
+    let Keys { public, private, .. } = &known.keys;
+    let private_key = Secret::new(private.as_bytes().to_vec());
+    let public_url = settings.threeds_plan(url).terms.public_url;
+    let known_as = [url, &public_url].into_iter().filter_map(|it| authority(it)).collect();
+    Some(Demo { public_key: public.clone(), private_key, known_as })
+}
+
+/// What is said on the command line, and what is not worth its trouble here.
+fn flags(arguments: &DevArguments, environment: &Environment) -> Vec<Flag> {
+    let mut flags = vec![("server.lock_memory", "off".to_owned()), ("server.user", String::new())];
+    // It makes its own tenant and keys, so nobody else serves its vault.
+    flags.push(("storage.only_node", "true".to_owned()));
+    flags.extend(arguments.data_dir.clone().map(|it| ("storage.data_dir", it)));
+    flags.extend(arguments.listen.map(|it| ("server.listen", it.to_string())));
+    let mode = |it| match it {
+        RateLimits::On => "on",
+        RateLimits::Off => "off",
+    };
+    flags.extend(arguments.rate_limits.map(|it| ("limits.mode", mode(it).to_owned())));
+    if arguments.plain_http {
+        flags.push(("server.plain_http", "true".to_owned()));
+    }
+    if !environment.sets("threeds.public_url") {
+        flags.push(("threeds.public_url", "listen".to_owned()));
+    }
+    // Any free port: several of these may run on one machine.
+    if !environment.sets("metrics.listen") {
+        flags.push(("metrics.listen", "127.0.0.1:0".to_owned()));
+    }
+    flags
+}
+
+/// The keys of the earlier runs, or new ones.
+async fn keys(vault: &Vault, source: &dyn KeySource, file: &Path) -> anyhow::Result<DevKeys> {
+    found_vault(vault, source).await.map_err(explain)?;
+    begin_vault_chain(vault).await.map_err(explain)?;
+    if file.exists() {
+        let text = fs::read_to_string(file)?;
+        return serde_json::from_str(&text)
+            .with_context(|| format!("{} is damaged", file.display()));
+    }
+    // A start that was cut short may have left the tenant; its tokens stay reachable.
+    let directory = Directory::load(&*vault.store, source, None).await.map_err(explain)?;
+    if directory.tenants().iter().any(|it| it.kind != TenantKind::Test) {
+        bail!(
+            "this vault has a tenant of production, where `scrip dev` makes no keys; is \
+             SCRIP_STORAGE_URL or the data directory meant for something else?"
+        );
+    }
+    let known = directory.tenants().first().map(|it| it.id);
+    let id = match known {
+        Some(id) => id,
+        None => {
+            let name = Name::parse("Development").map_err(|it| explain(it.into()))?;
+            create_tenant(vault, source, name, TenantKind::Test, tenant::Settings::default())
+                .await
+                .map_err(explain)?
+        }
+    };
+    let directory = Directory::load(&*vault.store, source, None).await.map_err(explain)?;
+    let tenant = directory.tenant(id).context("the new tenant is not there")?;
+    let keys = DevKeys {
+        tenant_id: id.to_string(),
+        keys: applications(vault, tenant, directory.pepper()).await?,
+    };
+    write_private(file, &serde_json::to_string_pretty(&keys)?)?;
+    Ok(keys)
+}
+
+async fn applications(
+    vault: &Vault,
+    tenant: &Arc<Tenant>,
+    pepper: &Pepper,
+) -> anyhow::Result<Keys> {
+    let create = async |name, kind, access| {
+        let name = Name::parse(name).map_err(|it| explain(it.into()))?;
+        let new = NewApplication { name, kind, access, create_key: CreateKey::Yes };
+        let mandate = Mandate::of_operator(Arc::clone(tenant));
+        let created = create_application(vault, mandate, pepper, new, None).await;
+        let key = created.map_err(explain)?.api_key.context("the new application has no key")?;
+        anyhow::Ok(key.expose().to_owned())
+    };
+    let held_by =
+        |kind| Permission::ALL.iter().copied().filter(move |it| it.kinds().contains(&kind));
+    let management = AccessPolicy {
+        permissions: held_by(ApplicationKind::Management).collect(),
+        rules: Vec::new(),
+    };
+    let everything = AccessRule {
+        description: "Everything, in clear".to_owned(),
+        priority: 1,
+        reach: Reach::Container(Container::root()),
+        transform: Transform::Reveal,
+        permissions: held_by(ApplicationKind::Private).collect(),
+    };
+    let private = AccessPolicy { permissions: Permissions::default(), rules: vec![everything] };
+    let public =
+        AccessPolicy { permissions: held_by(ApplicationKind::Public).collect(), rules: Vec::new() };
+    Ok(Keys {
+        management: create("Management", ApplicationKind::Management, management).await?,
+        private: create("Private", ApplicationKind::Private, private).await?,
+        public: create("Public", ApplicationKind::Public, public).await?,
+    })
+}
+
+/// Whole or not at all, and for its owner only.
+fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
+    let draft: PathBuf = file.with_extension("draft");
+    let mut options = fs::OpenOptions::new();
+    let mut out = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    writeln!(out, "{text}")?;
+    out.sync_all()?;
+    fs::rename(&draft, file)?;
+    Ok(())
+}
+
+/// What is told when everything listens.
+struct Found<'a> {
+    addresses: &'a Addresses,
+    demo: Option<String>,
+    simulator: Option<String>,
+    keys: &'a DevKeys,
+}
+
+fn simulator(settings: &Settings) -> Option<String> {
+    let url = settings.threeds.simulator_url.as_ref();
+    url.map(|it| format!("http://{}", it.at(String::new()).authority))
+}
+
+fn announce_json(found: &Found<'_>) -> anyhow::Result<()> {
+    let Found { addresses, demo, simulator, keys: DevKeys { tenant_id, keys } } = found;
+    let mut out = io::stdout().lock();
+    let Addresses { url, metrics, .. } = addresses;
+    let line = serde_json::json!({
+        "url": url, "metrics": metrics, "demo": demo, "simulator": simulator,
+        "tenant_id": tenant_id, "keys": keys,
+    });
+    writeln!(out, "{line}")?;
+    Ok(out.flush()?)
+}
+
+fn announce(settings: &Settings, found: &Found<'_>) -> anyhow::Result<()> {
+    let limits = match settings.limits.mode {
+        Switch::On => "as for every test tenant; --rate-limits off for none",
+        Switch::Off => "off",
+    };
+    let Found { addresses, demo, simulator, keys: DevKeys { tenant_id, keys } } = found;
+    let Addresses { url, metrics, .. } = addresses;
+    let demo = demo.as_ref().map_or_else(
+        || "No demo: a shop that anybody could use is opened on a loopback address only".to_owned(),
+        |it| format!("Open {it} in a browser: a shop to pay in"),
+    );
+    let mut out = io::stdout().lock();
+    write!(
+        out,
+        "
+  Scrip is ready at {url}
+  data in {data}, tenant {tenant_id}
+  rate limits {limits}
+  metrics at {metrics}
+  3-D Secure by the simulator at {simulator}
+
+  {demo}
+
+  management  {management}
+  private     {private}
+  public      {public}
+
+  Your first token:
+
+  curl {url}/tokens -H 'BT-API-KEY: {private}' -H 'Content-Type: application/json' \\
+    -d '{{\"type\":\"card\",\"data\":{{\"number\":\"4242424242424242\",\"expiration_month\":12,\"expiration_year\":2030}}}}'
+
+",
+        data = settings.storage.data_dir.display(),
+        simulator = simulator.as_deref().unwrap_or("no address"),
+        metrics = metrics.as_deref().unwrap_or("no address"),
+        management = keys.management,
+        private = keys.private,
+        public = keys.public,
+    )?;
+    Ok(out.flush()?)
+}
