@@ -18,10 +18,7 @@ use scrip_threeds::{
 use crate::{
     acs,
     card::{Script, script_of},
-    directory::{
-        answer::{Answer, refusal},
-        scheme_at,
-    },
+    directory::answer::{Answer, refusal},
     knob::Knobs,
     page::origin,
     world::{World, new_id},
@@ -33,7 +30,9 @@ pub(crate) async fn receive(
     Path(path): Path<String>,
     body: Bytes,
 ) -> Response {
-    let Some(scheme) = scheme_at(&path) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(scheme) = Scheme::from_slug(&path) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
     let document = match Document::read(&body) {
         Ok(document) => document,
         Err(fault) => return Answer::error(&fault, Component::DirectoryServer, None).respond(),
@@ -119,7 +118,7 @@ fn authenticate(
     if script_of(number) == Script::DirectoryError {
         return Err(refused(Fault::of(ErrorCode::PermanentFailure)));
     }
-    let url = format!("{}/sim/ds/{}", world.base_url, super::directory_path(scheme));
+    let url = format!("{}/sim/ds/{}", world.base_url, scheme.slug());
     request.ds_reference_number = Some(world.names.ds_reference.clone());
     request.ds_trans_id = Some(new_id());
     request.ds_url = Url::parse(&url).ok();
