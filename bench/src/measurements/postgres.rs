@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use peers::cluster::Cluster;
+use scrip_testing::postgres::cluster::Cluster;
 
 use crate::{
     harness::{

@@ -8,7 +8,7 @@ use std::{
 use scrip_core::store::Claim;
 
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Claims(Arc<Mutex<HashSet<[u8; 32]>>>);
+pub struct Claims(Arc<Mutex<HashSet<[u8; 32]>>>);
 
 /// Ends its claim when dropped.
 struct Held {
@@ -21,7 +21,7 @@ impl Claims {
     ///
     /// The claim comes before the look for an answer, and ends after the commit of one. So
     /// whoever gets a claim and finds no answer is the only one to make it.
-    pub(crate) fn take(&self, digest: [u8; 32]) -> Option<Claim> {
+    pub fn take(&self, digest: [u8; 32]) -> Option<Claim> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let claimed = held.insert(digest);
         claimed.then(|| Claim::new(digest, Box::new(Held { claims: self.clone(), digest })))

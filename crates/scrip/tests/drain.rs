@@ -3,15 +3,6 @@
 
 #![expect(clippy::indexing_slicing, reason = "an absent member of a JSON value reads as null")]
 
-#[path = "support/client.rs"]
-mod client;
-#[path = "support/dev.rs"]
-mod dev;
-#[path = "support/process.rs"]
-mod process;
-#[path = "support/stop.rs"]
-mod stop;
-
 use std::{
     fs::{self, File},
     io::{self, BufRead, BufReader, Read, Write},
@@ -22,14 +13,15 @@ use std::{
     time::Duration,
 };
 
+use scrip_testing::process::{
+    ServerProcess,
+    client::{Access, Client},
+    scrip_dev, terminate, wait,
+};
 use serde_json::{Value, json};
 
-use crate::{
-    client::{Access, Client},
-    dev::scrip_dev,
-    process::Server,
-    stop::{terminate, wait},
-};
+/// The program under test.
+const SCRIP: &str = env!("CARGO_BIN_EXE_scrip");
 
 /// The deadline of the server, and a little for a busy machine.
 const DRAIN_MOST: Duration = Duration::from_secs(15);
@@ -80,7 +72,7 @@ impl Pending {
 #[test]
 fn requests_in_flight_are_answered_and_kept() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut server = Server::start(&mut scrip_dev(folder.path()));
+    let mut server = ServerProcess::start(&mut scrip_dev(SCRIP, folder.path()));
     let access = server.access.clone();
     let pending: Vec<_> = (0..8).map(|_| Pending::start(&access, "4242424242424242")).collect();
     let mut idle = TcpStream::connect(access.address).expect("it listens");
@@ -102,7 +94,7 @@ fn requests_in_flight_are_answered_and_kept() {
     assert_eq!(status.code(), Some(0));
     assert!(!folder.path().join("scrip.db-wal").exists(), "the log is tidied away");
 
-    let server = Server::start(&mut scrip_dev(folder.path()));
+    let server = ServerProcess::start(&mut scrip_dev(SCRIP, folder.path()));
     let mut client = Client::connect(&server.access).expect("it listens");
     for id in ids {
         let answer = client.ask(&format!("GET /tokens/{id}"), &[], "").expect("an answer");
@@ -114,7 +106,7 @@ fn requests_in_flight_are_answered_and_kept() {
 #[test]
 fn a_request_that_never_ends_does_not_hold_the_server() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut server = Server::start(&mut scrip_dev(folder.path()));
+    let mut server = ServerProcess::start(&mut scrip_dev(SCRIP, folder.path()));
     let pending = Pending::start(&server.access, "4242424242424242");
     terminate(&server.child);
     let status = wait(&mut server.child, DRAIN_MOST).expect("it ends without the rest");
@@ -127,7 +119,7 @@ fn a_second_start_has_the_same_keys_in_private_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     let said = || {
-        let server = Server::start(&mut scrip_dev(&data));
+        let server = ServerProcess::start(&mut scrip_dev(SCRIP, &data));
         assert_ne!(server.access.address.port(), 0);
         let hello = &server.access.hello;
         (hello["tenant_id"].clone(), hello["keys"].clone())
@@ -146,8 +138,8 @@ fn a_second_start_has_the_same_keys_in_private_files() {
 #[test]
 fn a_second_process_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
-    let server = Server::start(&mut scrip_dev(folder.path()));
-    let second = scrip_dev(folder.path()).stderr(Stdio::piped()).output().expect("it ends");
+    let server = ServerProcess::start(&mut scrip_dev(SCRIP, folder.path()));
+    let second = scrip_dev(SCRIP, folder.path()).stderr(Stdio::piped()).output().expect("it ends");
     assert_eq!(second.status.code(), Some(1));
     assert!(second.stdout.is_empty());
     let complaint = String::from_utf8(second.stderr).expect("it is text");
@@ -162,7 +154,7 @@ fn standard_output_is_one_line_of_json() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("stdout");
     let out = File::create(&path).expect("a file");
-    let mut command = scrip_dev(&folder.path().join("data"));
+    let mut command = scrip_dev(SCRIP, &folder.path().join("data"));
     let mut child = command.env("SCRIP_LOG", "trace").stdout(out).spawn().expect("it starts");
     let read = || fs::read_to_string(&path).expect("the file reads");
     let ready = (0..500).any(|_| {

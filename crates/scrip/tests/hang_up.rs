@@ -3,25 +3,20 @@
 
 #![expect(clippy::indexing_slicing, reason = "an absent member of a JSON value reads as null")]
 
-#[path = "support/cards.rs"]
-mod cards;
-#[path = "support/client.rs"]
-mod client;
-#[path = "support/dev.rs"]
-mod dev;
-#[path = "support/process.rs"]
-mod process;
-
 use std::{collections::BTreeMap, io::Write, net::TcpStream, thread::sleep, time::Duration};
 
+use scrip_testing::{
+    process::{
+        ServerProcess,
+        client::{Access, Client},
+        scrip_dev,
+    },
+    requests::card_number,
+};
 use serde_json::json;
 
-use crate::{
-    cards::card,
-    client::{Access, Client},
-    dev::scrip_dev,
-    process::Server,
-};
+/// The program under test.
+const SCRIP: &str = env!("CARGO_BIN_EXE_scrip");
 
 /// Sends a whole request, gives the server that long to take it up, and is gone.
 fn hang_up(access: &Access, key: &str, body: &str, after: Duration) {
@@ -40,17 +35,17 @@ fn hang_up(access: &Access, key: &str, body: &str, after: Duration) {
 #[test]
 fn a_repeat_waits_or_is_replayed() {
     let folder = tempfile::tempdir().expect("a folder");
-    let server = Server::start(&mut scrip_dev(folder.path()));
+    let server = ServerProcess::start(&mut scrip_dev(SCRIP, folder.path()));
     let mut client = Client::connect(&server.access).expect("it listens");
     let mut statuses = BTreeMap::new();
     for place in 0..400 {
         let key = format!("key-{place}");
-        let body = json!({ "type": "card", "data": { "number": card(place) } }).to_string();
+        let body = json!({ "type": "card", "data": { "number": card_number(place) } }).to_string();
         // The moment that matters is between the claim and the commit; somewhere in here.
         hang_up(&server.access, &key, &body, Duration::from_micros(place * 10));
         let headers = [("Content-Type", "application/json"), ("BT-IDEMPOTENCY-KEY", &*key)];
         let answer = client.ask("POST /tokens", &headers, &body).expect("an answer");
-        let shown = answer.body.contains(&card(place));
+        let shown = answer.body.contains(&card_number(place));
         assert_eq!(shown, answer.status == 201, "an answer is the token or a refusal");
         *statuses.entry(answer.status).or_insert(0) += 1;
     }

@@ -6,24 +6,15 @@
 #![expect(clippy::indexing_slicing, reason = "an absent member of a JSON value reads as null")]
 #![expect(clippy::print_stdout, reason = "the report of a test without a harness")]
 
-#[path = "support/cards.rs"]
-mod cards;
-#[path = "support/client.rs"]
-mod client;
 #[path = "kill_loop/deeds.rs"]
 mod deeds;
-#[path = "support/dev.rs"]
-mod dev;
 #[path = "kill_loop/faulty.rs"]
 mod faulty;
-#[path = "support/process.rs"]
-mod process;
 #[path = "kill_loop/rows.rs"]
 mod rows;
 
 use std::{
     collections::BTreeMap,
-    hash::{BuildHasher, RandomState},
     path::Path,
     process::{Command, ExitCode, Stdio},
     sync::atomic::{AtomicU64, Ordering},
@@ -31,7 +22,16 @@ use std::{
     time::Duration,
 };
 
-use crate::{deeds::Deed, dev::scrip_dev, faulty::Fault, process::Server};
+use scrip_testing::{
+    faults::store_fault::StoreFault,
+    process::{ServerProcess, scrip_dev},
+    random::random_duration,
+};
+
+use crate::deeds::Deed;
+
+/// The program under test.
+const SCRIP: &str = env!("CARGO_BIN_EXE_scrip");
 
 const CLIENTS: usize = 16;
 /// The argument that makes this program a server.
@@ -110,7 +110,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         [SERVE, fault, data] => {
-            faulty::run(Fault::parse(fault), Path::new(data));
+            faulty::run(StoreFault::parse(fault), Path::new(data));
             return ExitCode::SUCCESS;
         }
         // `cargo test` passes its filter to every program.
@@ -122,10 +122,10 @@ fn main() -> ExitCode {
     let rounds = if std::env::var_os("SCRIP_TEST_LONG").is_some() { 100 } else { 10 };
     let outcomes = [
         scenario("honest", None, rounds, |it| it.has(Finding::Refused), clean),
-        scenario("late", Some(Fault::Late), 3, |_| false, clean_and_replayed),
-        scenario("early", Some(Fault::Early), 5, found_loss, found_loss),
-        scenario("forgetful", Some(Fault::Forgetful), 5, found_second, found_second),
-        scenario("unseen", Some(Fault::Unseen), 5, found_unseen, found_unseen),
+        scenario("late", Some(StoreFault::Late), 3, |_| false, clean_and_replayed),
+        scenario("early", Some(StoreFault::Early), 5, found_loss, found_loss),
+        scenario("forgetful", Some(StoreFault::Forgetful), 5, found_second, found_second),
+        scenario("unseen", Some(StoreFault::Unseen), 5, found_unseen, found_unseen),
     ];
     let failed = outcomes.iter().filter(|passed| !**passed).count();
     println!("kill_loop: {} passed, {failed} failed", outcomes.len() - failed);
@@ -157,7 +157,7 @@ fn found_second(tally: &Tally) -> bool {
 /// Rounds on one data directory, until `enough` or the last.
 fn scenario(
     name: &str,
-    fault: Option<Fault>,
+    fault: Option<StoreFault>,
     rounds: usize,
     enough: fn(&Tally) -> bool,
     pass: fn(&Tally) -> bool,
@@ -165,7 +165,7 @@ fn scenario(
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");
     // The first start makes the keys that a faulty server then finds.
-    drop(Server::start(&mut scrip_dev(&data)));
+    drop(ServerProcess::start(&mut scrip_dev(SCRIP, &data)));
     let (places, mut deeds, mut tally) = (AtomicU64::new(0), Vec::new(), Tally::default());
     for _ in 0..rounds {
         round(fault, &data, &places, &mut deeds, &mut tally);
@@ -176,7 +176,7 @@ fn scenario(
     }
     if fault.is_none() {
         // Once more from the first round on: later kills must not have harmed earlier tokens.
-        let server = Server::start(&mut scrip_dev(&data));
+        let server = ServerProcess::start(&mut scrip_dev(SCRIP, &data));
         deeds::check(&server.access, &mut deeds, &mut tally);
     }
     let passed = pass(&tally);
@@ -186,21 +186,21 @@ fn scenario(
 }
 
 fn round(
-    fault: Option<Fault>,
+    fault: Option<StoreFault>,
     data: &Path,
     places: &AtomicU64,
     deeds: &mut Vec<Deed>,
     tally: &mut Tally,
 ) {
     let first_new = deeds.len();
-    let mut server = Server::start(&mut command(fault, data));
+    let mut server = ServerProcess::start(&mut command(fault, data));
     let access = server.access.clone();
     thread::scope(|scope| {
         let clients: Vec<_> =
             (0..CLIENTS).map(|_| scope.spawn(|| deeds::work(&access, places))).collect();
         let read_before = deeds::READS.load(Ordering::Relaxed);
-        thread::sleep(chance(50..400));
-        if fault == Some(Fault::Unseen) {
+        thread::sleep(random_duration(50..400));
+        if fault == Some(StoreFault::Unseen) {
             // However slow the machine is: only a read that was answered can have gone unseen.
             let mut waits = 0..400;
             while deeds::READS.load(Ordering::Relaxed) == read_before && waits.next().is_some() {
@@ -216,7 +216,7 @@ fn round(
     });
     drop(server);
 
-    let server = Server::start(&mut command(fault, data));
+    let server = ServerProcess::start(&mut command(fault, data));
     let new = deeds.get_mut(first_new..).expect("deeds only grow");
     deeds::repeat(&server.access, new, tally);
     deeds::check(&server.access, new, tally);
@@ -230,22 +230,16 @@ fn round(
 
 /// By the program as shipped, which goes through every record.
 fn is_trail_whole(data: &Path) -> bool {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_scrip"));
+    let mut command = Command::new(SCRIP);
     command.args(["audit", "verify", "--json", "--data-dir"]).arg(data);
     let verified = command.output().expect("scrip runs");
     verified.status.success()
 }
 
 /// The program as shipped, or this one with a fault.
-fn command(fault: Option<Fault>, data: &Path) -> Command {
-    let Some(fault) = fault else { return scrip_dev(data) };
+fn command(fault: Option<StoreFault>, data: &Path) -> Command {
+    let Some(fault) = fault else { return scrip_dev(SCRIP, data) };
     let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
     command.args([SERVE, fault.name()]).arg(data).stderr(Stdio::null());
     command
-}
-
-/// Some time in the range, which is in milliseconds.
-fn chance(range: std::ops::Range<u64>) -> Duration {
-    let chance = RandomState::new().hash_one(0_u8);
-    Duration::from_millis(range.start + chance % (range.end - range.start))
 }

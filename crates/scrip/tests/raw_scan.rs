@@ -3,17 +3,6 @@
 
 #![expect(clippy::indexing_slicing, reason = "an absent member of a JSON value reads as null")]
 
-#[path = "support/cards.rs"]
-mod cards;
-#[path = "support/client.rs"]
-mod client;
-#[path = "support/dev.rs"]
-mod dev;
-#[path = "support/process.rs"]
-mod process;
-#[path = "support/stop.rs"]
-mod stop;
-
 use std::{
     fs::{self, File},
     path::Path,
@@ -24,15 +13,14 @@ use std::{
 
 use aho_corasick::AhoCorasick;
 use base64::{Engine, engine::general_purpose::STANDARD};
+use scrip_testing::{
+    process::{ServerProcess, client::Client, scrip_dev, terminate, wait},
+    requests::card_number,
+};
 use serde_json::{Value, json};
 
-use crate::{
-    cards::card,
-    client::Client,
-    dev::scrip_dev,
-    process::Server,
-    stop::{terminate, wait},
-};
+/// The program under test.
+const SCRIP: &str = env!("CARGO_BIN_EXE_scrip");
 
 const NUMBERS: u64 = 10_000;
 const CLIENTS: u64 = 8;
@@ -103,11 +91,11 @@ impl Scan {
 }
 
 /// Sends every number of one client in one way or another; how many tokens were made.
-fn work(server: &Server, client: u64) -> usize {
+fn work(server: &ServerProcess, client: u64) -> usize {
     let mut connection = Client::connect(&server.access).expect("it listens");
     let mut made = 0;
     for place in (client..NUMBERS).step_by(usize::try_from(CLIENTS).expect("a small number")) {
-        let number = card(place);
+        let number = card_number(place);
         let key = format!("key-{place}");
         let with_key = [JSON, ("BT-IDEMPOTENCY-KEY", key.as_str())];
         let headers = if place.is_multiple_of(3) { &with_key[..] } else { &[JSON] };
@@ -161,13 +149,13 @@ fn patch(connection: &mut Client, created: &str, place: u64) {
     let line = format!("PATCH /tokens/{}", created["id"].as_str().expect("an id"));
     // From a series of its own, which is scanned for too.
     let data = match created["type"].as_str() {
-        Some("card") => json!({ "number": card(NUMBERS + place) }),
-        _ => json!(card(NUMBERS + place)),
+        Some("card") => json!({ "number": card_number(NUMBERS + place) }),
+        _ => json!(card_number(NUMBERS + place)),
     };
     let body = json!({ "data": data }).to_string();
     let answer = connection.ask(&line, &[MERGE_PATCH], &body).expect("an answer");
     assert_eq!(answer.status, 200);
-    let wrong = json!({ "data": card(NUMBERS + place), "metadata": 1 }).to_string();
+    let wrong = json!({ "data": card_number(NUMBERS + place), "metadata": 1 }).to_string();
     let answer = connection.ask(&line, &[MERGE_PATCH], &wrong).expect("an answer");
     assert_eq!(answer.status, 400);
 }
@@ -180,7 +168,8 @@ fn no_card_number_is_on_disk() {
     fs::create_dir(&logs).expect("a folder");
     let log = File::create(logs.join("stderr")).expect("a file");
     // As talkative as can be.
-    let mut server = Server::start(scrip_dev(&data).env("SCRIP_LOG", "trace").stderr(log));
+    let mut server =
+        ServerProcess::start(scrip_dev(SCRIP, &data).env("SCRIP_LOG", "trace").stderr(log));
     let made: usize = thread::scope(|scope| {
         let server = &server;
         let clients: Vec<_> =
@@ -190,7 +179,7 @@ fn no_card_number_is_on_disk() {
     assert!(made > 7_000, "{made}");
 
     let patched = (NUMBERS..2 * NUMBERS).filter(|it| (it - NUMBERS).is_multiple_of(11));
-    let scan = Scan::new((0..NUMBERS).chain(patched).map(card));
+    let scan = Scan::new((0..NUMBERS).chain(patched).map(card_number));
     assert!(data.join("scrip.db-wal").metadata().expect("there is a log").len() > 1_000_000);
     let with_wal = scan.folder(&data);
     let backups = folder.path().join("backups");
@@ -209,7 +198,7 @@ fn no_card_number_is_on_disk() {
     // The control: a number planted in the database is found, in every form.
     let database = fs::read(data.join("scrip.db")).expect("the database reads");
     for original in [database, backup] {
-        for (name, bytes) in planted(&card(4_321)) {
+        for (name, bytes) in planted(&card_number(4_321)) {
             let mut copy = original.clone();
             let middle = copy.len() / 2;
             copy.splice(middle..middle + bytes.len(), bytes);
@@ -222,7 +211,7 @@ fn no_card_number_is_on_disk() {
 fn back_up(data: &Path, folder: &Path) -> Vec<u8> {
     fs::create_dir(folder).expect("a folder");
     let file = folder.join("backup");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_scrip"));
+    let mut command = Command::new(SCRIP);
     command.arg("backup").arg(&file).arg("--data-dir").arg(data).env_remove("SCRIP_ROOT_KEY");
     assert!(command.output().expect("it runs").status.success());
     fs::read(file).expect("it reads")

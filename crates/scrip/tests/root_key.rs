@@ -9,15 +9,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-#[path = "support/client.rs"]
-#[expect(dead_code, reason = "a server knows its client")]
-mod client;
-#[path = "support/dev.rs"]
-mod dev;
-#[path = "support/process.rs"]
-mod process;
+use scrip_testing::process::{ServerProcess, scrip_dev};
 
-use crate::{dev::scrip_dev, process::Server};
+/// The program under test.
+const SCRIP: &str = env!("CARGO_BIN_EXE_scrip");
 
 /// The base64 text of 32 bytes.
 const ONE: &str = "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=";
@@ -36,7 +31,7 @@ fn refused(command: &mut Command, expected: &str) {
 }
 
 fn with_key(data: &Path, key: &str) -> Command {
-    let mut command = scrip_dev(data);
+    let mut command = scrip_dev(SCRIP, data);
     command.env("SCRIP_ROOT_KEY", key);
     command
 }
@@ -44,30 +39,30 @@ fn with_key(data: &Path, key: &str) -> Command {
 #[test]
 fn the_environment_takes_the_place_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
-    let keys = |server: Server| server.access.hello["keys"].clone();
-    let first = keys(Server::start(&mut with_key(folder.path(), ONE)));
+    let keys = |server: ServerProcess| server.access.hello["keys"].clone();
+    let first = keys(ServerProcess::start(&mut with_key(folder.path(), ONE)));
     assert!(!folder.path().join("root.key").exists(), "no key is written down");
-    assert_eq!(keys(Server::start(&mut with_key(folder.path(), ONE))), first);
+    assert_eq!(keys(ServerProcess::start(&mut with_key(folder.path(), ONE))), first);
     refused(&mut with_key(folder.path(), TWO), "did not wrap the keys of this vault");
     refused(&mut with_key(folder.path(), "short"), "SCRIP_ROOT_KEY cannot be used");
     refused(&mut with_key(folder.path(), ZEROS), "fewer than 8 different bytes");
-    refused(&mut scrip_dev(folder.path()), "did not wrap the keys of this vault");
+    refused(&mut scrip_dev(SCRIP, folder.path()), "did not wrap the keys of this vault");
 }
 
 #[test]
 fn a_file_that_others_can_read_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    drop(Server::start(&mut scrip_dev(folder.path())));
+    drop(ServerProcess::start(&mut scrip_dev(SCRIP, folder.path())));
     let file = folder.path().join("root.key");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    refused(&mut scrip_dev(folder.path()), "chmod 600");
+    refused(&mut scrip_dev(SCRIP, folder.path()), "chmod 600");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-    drop(Server::start(&mut scrip_dev(folder.path())));
+    drop(ServerProcess::start(&mut scrip_dev(SCRIP, folder.path())));
 }
 
 #[test]
 fn plain_http_stays_on_this_machine_unless_told() {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = scrip_dev(folder.path());
+    let mut command = scrip_dev(SCRIP, folder.path());
     refused(command.args(["--listen", "0.0.0.0:0"]), "--plain-http");
 }

@@ -12,7 +12,6 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream},
     sync::Arc,
-    time::Duration,
 };
 
 use scrip_api::{
@@ -21,31 +20,26 @@ use scrip_api::{
     middleware::client_address::TrustedProxies,
 };
 use scrip_core::{
-    Vault,
     directory::Directory,
     operations::create_tenant::found_vault,
     rate_limit::{Facts, Figures, Network, Row, Target},
-    time::{Clock, Timestamp},
+    time::Clock,
 };
-use scrip_seal::{EpochKeys, Pepper, RootKey};
+use scrip_seal::Pepper;
 use scrip_server::{
     listen::serve,
     node::{Node, NodeSettings},
     process::clock::ticks,
 };
 use scrip_store::SqliteStore;
+use scrip_testing::{
+    clock::StoppedClock,
+    vault::{root_key, vault_with},
+};
 use tokio::{net::TcpListener, runtime::Runtime};
 
 const MEBIBYTE: u64 = 1024 * 1024;
 const GROWTH_MAX: u64 = 64 * MEBIBYTE;
-
-struct StoppedClock;
-
-impl Clock for StoppedClock {
-    fn now(&self) -> Timestamp {
-        Timestamp { unix_ms: 1_800_000_000_000 }
-    }
-}
 
 /// What the process has of its own in memory.
 fn resident_bytes() -> u64 {
@@ -64,16 +58,17 @@ fn address(number: u32) -> IpAddr {
 #[test]
 fn a_million_addresses_have_their_bounds() {
     let runtime = Runtime::new().unwrap();
-    let source = RootKey::from_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
+    let source = root_key();
     let pepper = Pepper::create(&source).unwrap().0;
+    let clock = StoppedClock::default();
     let before = resident_bytes();
     let limiter = Limiter::new(Figures::default(), COUNTERS_MAX);
     let is_let_in = |number: u32| {
         let network = Network::of(address(number));
         let facts = Facts { address: network, target: Target::Elsewhere, caller: None };
         // As a request does: first asked, then counted.
-        limiter.ask_address(StoppedClock.now(), network).is_ok()
-            && runtime.block_on(limiter.count(&StoppedClock, &pepper, &facts)).is_ok()
+        limiter.ask_address(clock.now(), network).is_ok()
+            && runtime.block_on(limiter.count(&clock, &pepper, &facts)).is_ok()
     };
     // Somebody who was here before: all but one of what it may.
     let old = (0..1999).filter(|_| is_let_in(0)).count();
@@ -98,19 +93,9 @@ fn a_million_addresses_have_their_bounds() {
 fn by_http(runtime: &Runtime, before: u64) {
     const COUNTERS: usize = 1000;
     let folder = tempfile::tempdir().unwrap();
-    let root = RootKey::from_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
-    let root = Arc::new(root);
-    let vault = Vault {
-        store: Arc::new(SqliteStore::open(&folder.path().join("scrip.db")).unwrap()),
-        epochs: Arc::new(EpochKeys::in_memory(Duration::from_secs(900))),
-        bins: Arc::default(),
-        clock: Arc::new(StoppedClock),
-        audit: Arc::default(),
-        guesses: Arc::default(),
-        directory_servers: Arc::new(scrip_core::threeds::NoDirectoryServers::default()),
-        chance: scrip_seal::fill_random,
-        disclosure: scrip_core::disclosure::DisclosureRules::default(),
-    };
+    let root = Arc::new(root_key());
+    let store = SqliteStore::open(&folder.path().join("scrip.db")).unwrap();
+    let vault = vault_with(Arc::new(store), Arc::new(StoppedClock::default()));
     let (place, app) = runtime.block_on(async {
         found_vault(&vault, &*root).await.unwrap();
         let directory = Directory::load(&*vault.store, &*root, None).await.unwrap();

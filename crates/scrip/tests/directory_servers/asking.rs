@@ -4,17 +4,15 @@ use std::time::Duration;
 
 use scrip_core::threeds::Unanswered;
 use scrip_server::directory_servers::{Plan, Servers, Timing};
+use scrip_testing::directory_server::Manner;
 use scrip_threeds::message::MESSAGE_BYTES_MAX;
 use serde_json::json;
 
-use crate::{
-    directory_server::Manner,
-    scene::{NAMES, QUESTION, Scene, nobody, visa},
-};
+use crate::scene::{NAMES, QUESTION, SchemeHarness, nobody, visa};
 
 #[test]
 fn both_show_their_certificates_and_the_message_arrives_as_it_is() {
-    let scene = Scene::new();
+    let scene = SchemeHarness::new();
     let server = scene.server(&[Manner::Answer(json!({ "messageType": "ARes" }))]);
     let servers = scene.connect(scene.way(&[server.url()]));
     assert_eq!(scene.ask(&servers).unwrap(), br#"{"messageType":"ARes"}"#);
@@ -27,7 +25,7 @@ fn both_show_their_certificates_and_the_message_arrives_as_it_is() {
 
 #[test]
 fn a_certificate_that_the_scheme_did_not_give_opens_nothing() {
-    let scene = Scene::new();
+    let scene = SchemeHarness::new();
     let server = scene.server(&[Manner::Answer(json!({}))]);
     let strange = scene.other.issue("ours", &["vault.example"]);
     let mut way = scene.way(&[server.url()]);
@@ -40,7 +38,7 @@ fn a_certificate_that_the_scheme_did_not_give_opens_nothing() {
 
 #[test]
 fn who_is_not_the_scheme_is_told_nothing() {
-    let scene = Scene::new();
+    let scene = SchemeHarness::new();
     let answer = [Manner::Answer(json!({}))];
     let strange = scene.server_with(scene.other.server(NAMES), &answer);
     let named = scene.server_with(scene.visa.server(&["elsewhere.example"]), &answer);
@@ -53,7 +51,7 @@ fn who_is_not_the_scheme_is_told_nothing() {
 
 #[test]
 fn who_says_nothing_is_not_waited_for() {
-    let scene = Scene::new();
+    let scene = SchemeHarness::new();
     let server = scene.server(&[Manner::Silent]);
     let timing = Timing { connect: Duration::from_secs(30), answer: Duration::from_millis(300) };
     let production = vec![visa(scene.way(&[server.url()]))];
@@ -63,7 +61,7 @@ fn who_says_nothing_is_not_waited_for() {
 
 #[test]
 fn who_cannot_be_connected_to_is_not_waited_for_either() {
-    let scene = Scene::new();
+    let scene = SchemeHarness::new();
     // It takes the connection, and then never says anything of TLS.
     let deaf = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/ds", deaf.local_addr().unwrap());
@@ -75,7 +73,7 @@ fn who_cannot_be_connected_to_is_not_waited_for_either() {
 
 #[test]
 fn what_is_no_answer_is_not_taken_for_one() {
-    let scene = Scene::new();
+    let scene = SchemeHarness::new();
     let elsewhere = scene.server(&[Manner::Answer(json!({}))]);
     let too_large = Manner::Bytes(vec![b' '; MESSAGE_BYTES_MAX + 1]);
     let broken = [

@@ -4,17 +4,15 @@ use std::time::Duration;
 
 use scrip_core::threeds::Unanswered;
 use scrip_server::directory_servers::{Plan, Servers, Timing};
+use scrip_testing::directory_server::Manner;
 use serde_json::json;
 use tokio::net::TcpSocket;
 
-use crate::{
-    directory_server::Manner,
-    scene::{NAMES, Scene, nobody, visa},
-};
+use crate::scene::{NAMES, SchemeHarness, nobody, visa};
 
 #[test]
 fn the_next_address_is_for_when_nothing_has_left() {
-    let scene = Scene::new();
+    let scene = SchemeHarness::new();
     // Bound, and nobody listens: it stays refused for as long as this lives.
     let closed = TcpSocket::new_v4().unwrap();
     closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -32,7 +30,7 @@ fn the_next_address_is_for_when_nothing_has_left() {
 
 #[test]
 fn what_may_have_been_seen_is_never_sent_again() {
-    let scene = Scene::new();
+    let scene = SchemeHarness::new();
     for manner in [Manner::HangUp, Manner::Status(500), Manner::Endless, Manner::Status(503)] {
         let first = scene.server(std::slice::from_ref(&manner));
         let second = scene.server(&[Manner::Answer(json!({}))]);
@@ -44,7 +42,7 @@ fn what_may_have_been_seen_is_never_sent_again() {
 
 #[test]
 fn nor_when_nobody_answers_in_time() {
-    let scene = Scene::new();
+    let scene = SchemeHarness::new();
     let first = scene.server(&[Manner::Silent]);
     let second = scene.server(&[Manner::Answer(json!({}))]);
     let timing = Timing { connect: Duration::from_secs(30), answer: Duration::from_millis(300) };

@@ -2,20 +2,18 @@
 
 use scrip_core::{tenant::TenantKind, threeds::DirectoryServers, time::Timestamp};
 use scrip_server::directory_servers::{Failure, Servers};
+use scrip_testing::directory_server::{DirectoryServer, Manner, erro, ranges};
 use scrip_threeds::{code::Scheme, format::CardNumber};
 use serde_json::{Value, json};
 
-use crate::{
-    directory_server::{DirectoryServer, Manner, erro, ranges},
-    scene::Scene,
-};
+use crate::scene::SchemeHarness;
 
 const FIRST: (&str, &str, &str) = ("4000000000000000", "4099999999999999", "A");
 const SECOND: (&str, &str, &str) = ("4100000000000000", "4199999999999999", "A");
 const NOW: Timestamp = Timestamp { unix_ms: 1_800_000_000_000 };
 
 struct Fetching {
-    scene: Scene,
+    scene: SchemeHarness,
     server: DirectoryServer,
     servers: Servers,
 }
@@ -23,7 +21,7 @@ struct Fetching {
 impl Fetching {
     /// Everything was told once.
     fn begun() -> Self {
-        let scene = Scene::new();
+        let scene = SchemeHarness::new();
         let server = scene.server(&[Manner::Reply(ranges("one", &[FIRST, SECOND]))]);
         let servers = scene.connect(scene.way(&[server.url()]));
         let begun = Self { scene, server, servers };
@@ -56,7 +54,7 @@ impl Fetching {
 
 #[test]
 fn before_the_first_answer_there_are_none() {
-    let scene = Scene::new();
+    let scene = SchemeHarness::new();
     let server = scene.server(&[Manner::Silent]);
     let servers = scene.connect(scene.way(&[server.url()]));
     let told = servers.ranges(TenantKind::Production);

@@ -8,11 +8,6 @@
 )]
 
 mod asking;
-#[expect(dead_code, reason = "clients of ours are for tests of the listener for results")]
-#[path = "../support/authority.rs"]
-mod authority;
-#[path = "../support/directory_server.rs"]
-mod directory_server;
 mod failing_over;
 mod fetching;
 mod scene;

@@ -11,18 +11,17 @@ use scrip_server::directory_servers::{
     Plan, SchemePlan, SecuredPlan, Servers, Timing,
     address::{LoopbackUrl, SecureUrl},
 };
+use scrip_testing::directory_server::{
+    DirectoryServer, Manner,
+    authority::{Authority, Issued},
+};
 use scrip_threeds::code::Scheme;
 use tokio::runtime::Runtime;
 use zeroize::Zeroizing;
 
-use crate::{
-    authority::{Authority, Issued},
-    directory_server::{DirectoryServer, Manner},
-};
-
 pub(crate) const NAMES: &[&str] = &["127.0.0.1"];
 
-pub(crate) struct Scene {
+pub(crate) struct SchemeHarness {
     pub(crate) runtime: Runtime,
     /// Of the scheme, and of somebody else.
     pub(crate) visa: Authority,
@@ -31,7 +30,7 @@ pub(crate) struct Scene {
     _folder: tempfile::TempDir,
 }
 
-impl Scene {
+impl SchemeHarness {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let visa = Authority::new(folder.path(), "visa");

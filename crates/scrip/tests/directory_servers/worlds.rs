@@ -7,19 +7,17 @@ use scrip_core::{
     time::Timestamp,
 };
 use scrip_server::directory_servers::{Plan, Servers};
+use scrip_testing::directory_server::{DirectoryServer, Manner, ranges};
 use scrip_threeds::code::Scheme;
 use serde_json::json;
 
-use crate::{
-    directory_server::{DirectoryServer, Manner, ranges},
-    scene::{Scene, nobody, simulated, visa},
-};
+use crate::scene::{SchemeHarness, nobody, simulated, visa};
 
 const NOW: Timestamp = Timestamp { unix_ms: 0 };
 
 #[test]
 fn production_never_asks_the_simulator() {
-    let scene = Scene::new();
+    let scene = SchemeHarness::new();
     let simulator = DirectoryServer::start(
         scene.runtime.handle(),
         None,
@@ -48,7 +46,7 @@ fn production_never_asks_the_simulator() {
 
 #[test]
 fn each_world_asks_its_own() {
-    let scene = Scene::new();
+    let scene = SchemeHarness::new();
     let simulator = DirectoryServer::start(
         scene.runtime.handle(),
         None,

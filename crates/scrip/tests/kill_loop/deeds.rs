@@ -5,13 +5,13 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+use scrip_testing::{
+    process::client::{Access, Answer, Client},
+    requests::card_number,
+};
 use serde_json::{Value, json};
 
-use crate::{
-    Finding, Tally,
-    cards::card,
-    client::{Access, Answer, Client},
-};
+use crate::{Finding, Tally};
 
 /// Reads that were answered, by all clients.
 pub(crate) static READS: AtomicU64 = AtomicU64::new(0);
@@ -54,7 +54,8 @@ impl Deed {
     fn create(&self, client: &mut Client) -> io::Result<Answer> {
         let key = format!("deed-{}", self.place);
         let headers = [("Content-Type", "application/json"), ("BT-IDEMPOTENCY-KEY", key.as_str())];
-        let data = json!({ "number": card(self.place), "expiration_month": 12, "cvc": "123" });
+        let data =
+            json!({ "number": card_number(self.place), "expiration_month": 12, "cvc": "123" });
         let body = json!({ "type": "card", "data": data, "metadata": { "note": "first" } });
         client.ask("POST /tokens", &headers, &body.to_string())
     }
@@ -176,7 +177,7 @@ pub(crate) fn check(access: &Access, deeds: &mut [Deed], tally: &mut Tally) {
         }
         tally.expect(answer.status, 200);
         let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
-        if body["data"]["number"] != card(deed.place)
+        if body["data"]["number"] != card_number(deed.place)
             || body["fingerprint"] != told.fingerprint.as_str()
         {
             tally.note(Finding::Altered);

@@ -2,7 +2,7 @@
 
 use scrip_core::disclosure::{DisclosureRules, Rule};
 
-use crate::{first_seed, generate::generate, run::World, runtime, shrink::shrink};
+use crate::{first_seed, generate::generate, run::TwinVaults, runtime, shrink::shrink};
 
 /// More than any control needs; decision 0045 has the figures.
 const SEQUENCES_MAX: u64 = 4_000;
@@ -11,7 +11,7 @@ const SEQUENCES_MAX: u64 = 4_000;
 /// No answer differs.
 fn expect_difference(name: &str, rules: &[Rule]) {
     runtime().block_on(async {
-        let world = World::in_memory(DisclosureRules::weakened_for_control_run(rules)).await;
+        let world = TwinVaults::in_memory(DisclosureRules::weakened_for_control_run(rules)).await;
         let first = first_seed();
         for seed in first..first + SEQUENCES_MAX {
             let sequence = generate(seed, world.tenants);

@@ -2,11 +2,11 @@
 
 use std::{path::Path, sync::Arc};
 
-use peers::postgres::{Database, SERVING};
 use scrip_core::store::Store;
 use scrip_store::{PostgresStore, SqliteStore, postgres::PostgresSettings};
+use scrip_testing::postgres::{Database, SERVING};
 
-use crate::run::World;
+use crate::run::TwinVaults;
 
 /// Memory where there is some: the test is about answers, not about the disk.
 pub(crate) fn folder() -> tempfile::TempDir {
@@ -14,13 +14,13 @@ pub(crate) fn folder() -> tempfile::TempDir {
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
 }
 
-pub(crate) async fn sqlite(folder: &Path) -> World {
+pub(crate) async fn sqlite(folder: &Path) -> TwinVaults {
     let open = |name: &str| -> Arc<dyn Store> {
         let folder = folder.join(name);
         std::fs::create_dir(&folder).unwrap();
         Arc::new(SqliteStore::open(&folder.join("scrip.db")).unwrap())
     };
-    World::on_engine(open("left"), open("right")).await
+    TwinVaults::on_engine(open("left"), open("right")).await
 }
 
 async fn migrate(url: &str) {
@@ -29,7 +29,7 @@ async fn migrate(url: &str) {
 }
 
 /// The databases last as long as the tuple.
-pub(crate) async fn postgres() -> (World, [Database; 2]) {
+pub(crate) async fn postgres() -> (TwinVaults, [Database; 2]) {
     let databases = [Database::create(migrate).await, Database::create(migrate).await];
     let mut stores: Vec<Arc<dyn Store>> = Vec::new();
     for database in &databases {
@@ -37,5 +37,5 @@ pub(crate) async fn postgres() -> (World, [Database; 2]) {
         stores.push(Arc::new(PostgresStore::open(settings).await.unwrap()));
     }
     let [left, right] = <[_; 2]>::try_from(stores).ok().unwrap();
-    (World::on_engine(left, right).await, databases)
+    (TwinVaults::on_engine(left, right).await, databases)
 }

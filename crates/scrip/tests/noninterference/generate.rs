@@ -2,18 +2,18 @@
 //!
 //! A sequence has few expressions, users and types of its own, so that its steps meet.
 
+use scrip_testing::random::SeededRandom;
 mod attack;
 mod honest;
 
+use attack::Focus;
 use serde_json::{Value, json};
 
 use crate::{
     grammar::{self, Kind, YEARS},
-    random::Random,
     secrets::{CODE, OWNER, ROUTING_NUMBER, Secrets},
     step::{Actor, Sequence, Step},
 };
-use attack::Focus;
 
 /// Something that a step made, if it succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ enum What {
 }
 
 struct Generator {
-    random: Random,
+    random: SeededRandom,
     secrets: Secrets,
     /// The types that most steps of this sequence use.
     kinds: Vec<Kind>,
@@ -61,7 +61,7 @@ struct Habits {
 
 impl Habits {
     /// Each sequence has others: an attribute that is always there hides what its absence shows.
-    fn draw(random: &mut Random, focus: Focus) -> Self {
+    fn draw(random: &mut SeededRandom, focus: Focus) -> Self {
         let (fingerprint, index, deduplicate): (&[usize], &[usize], &[usize]) = match focus {
             Focus::Conversion => (&[90, 90, 50], &[90, 90, 90, 0], &[95, 95, 95, 0]),
             Focus::Deduplication => (&[90, 90, 50], &[90, 90, 0], &[95, 0]),
@@ -81,7 +81,7 @@ impl Habits {
 const STEPS_MAX: usize = 6;
 
 pub(crate) fn generate(seed: u64, tenants: usize) -> Sequence {
-    let mut random = Random::new(seed);
+    let mut random = SeededRandom::new(seed);
     let secrets = Secrets::draw(&mut random);
     let focus = *random.pick(&Focus::ALL);
     let attacks = focus.attacks();

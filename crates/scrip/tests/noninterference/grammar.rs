@@ -1,8 +1,7 @@
 //! A grammar of expressions: masks, ids, fingerprints and search indexes, among them those that compute with hidden digits.
 
+use scrip_testing::random::SeededRandom;
 use serde_json::{Value, json};
-
-use crate::random::Random;
 
 /// The token types that the sequences use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +76,7 @@ impl Kind {
 pub(crate) const YEARS: [i32; 4] = [2038, 2039, 2040, 2041];
 
 /// Assigns one hidden digit to `d`.
-fn assign_digit(random: &mut Random, kind: Kind) -> String {
+fn assign_digit(random: &mut SeededRandom, kind: Kind) -> String {
     let secret = kind.secret();
     if kind.has_expiry() && random.percent(40) {
         let place = "{% assign p = data.expiration_year | minus: 2030 %}";
@@ -87,7 +86,7 @@ fn assign_digit(random: &mut Random, kind: Kind) -> String {
     format!("{{% assign d = {secret} | slice: {position} %}}")
 }
 
-fn predicate(random: &mut Random, kind: Kind) -> (String, String) {
+fn predicate(random: &mut SeededRandom, kind: Kind) -> (String, String) {
     let digit = random.below(10);
     match random.below(4) {
         0 => (assign_digit(random, kind), format!("d == '{digit}'")),
@@ -101,7 +100,7 @@ fn predicate(random: &mut Random, kind: Kind) -> (String, String) {
 }
 
 /// Depends on hidden digits: gives nothing, fails, or gives another text.
-fn conditional(random: &mut Random, kind: Kind) -> String {
+fn conditional(random: &mut SeededRandom, kind: Kind) -> String {
     let (assign, test) = predicate(random, kind);
     match random.below(6) {
         0 => format!("{assign}{{% if {test} %}}high{{% endif %}}"),
@@ -114,7 +113,7 @@ fn conditional(random: &mut Random, kind: Kind) -> String {
 }
 
 /// Shows hidden digits or computes with them.
-fn extraction(random: &mut Random, kind: Kind) -> String {
+fn extraction(random: &mut SeededRandom, kind: Kind) -> String {
     let secret = kind.secret();
     let position = random.pick(kind.positions());
     match random.below(6) {
@@ -127,7 +126,7 @@ fn extraction(random: &mut Random, kind: Kind) -> String {
     }
 }
 
-fn harmless(random: &mut Random, kind: Kind) -> String {
+fn harmless(random: &mut SeededRandom, kind: Kind) -> String {
     let secret = kind.secret();
     let known: &[&str] = match kind {
         Kind::Card | Kind::NetworkToken => {
@@ -144,7 +143,7 @@ fn harmless(random: &mut Random, kind: Kind) -> String {
     }
 }
 
-pub(crate) fn index(random: &mut Random, kind: Kind) -> String {
+pub(crate) fn index(random: &mut SeededRandom, kind: Kind) -> String {
     match random.below(10) {
         0..=5 => conditional(random, kind),
         6..=7 => extraction(random, kind),
@@ -152,7 +151,7 @@ pub(crate) fn index(random: &mut Random, kind: Kind) -> String {
     }
 }
 
-pub(crate) fn fingerprint(random: &mut Random, kind: Kind) -> String {
+pub(crate) fn fingerprint(random: &mut SeededRandom, kind: Kind) -> String {
     match random.below(14) {
         0 => conditional(random, kind),
         1 => extraction(random, kind),
@@ -166,7 +165,7 @@ pub(crate) fn fingerprint(random: &mut Random, kind: Kind) -> String {
 }
 
 /// Without filters and tags: what a conversion may be given by a caller that does not see the data.
-pub(crate) fn plain_fingerprint(random: &mut Random, kind: Kind) -> String {
+pub(crate) fn plain_fingerprint(random: &mut SeededRandom, kind: Kind) -> String {
     match random.below(6) {
         0 => "{{ metadata.user }}".to_owned(),
         1 => kind.own_fingerprint().to_owned(),
@@ -175,8 +174,8 @@ pub(crate) fn plain_fingerprint(random: &mut Random, kind: Kind) -> String {
     }
 }
 
-pub(crate) fn mask(random: &mut Random, kind: Kind) -> Value {
-    let leaf = |random: &mut Random| match random.below(3) {
+pub(crate) fn mask(random: &mut SeededRandom, kind: Kind) -> Value {
+    let leaf = |random: &mut SeededRandom| match random.below(3) {
         0 => conditional(random, kind),
         1 => extraction(random, kind),
         _ => harmless(random, kind),
@@ -189,7 +188,7 @@ pub(crate) fn mask(random: &mut Random, kind: Kind) -> Value {
     }
 }
 
-pub(crate) fn id(random: &mut Random, kind: Kind) -> String {
+pub(crate) fn id(random: &mut SeededRandom, kind: Kind) -> String {
     let secret = kind.secret();
     match random.below(8) {
         0..=2 => format!("user-{}", 1 + random.below(2)),
@@ -204,7 +203,7 @@ pub(crate) fn id(random: &mut Random, kind: Kind) -> String {
 }
 
 /// A detokenization expression about a token.
-pub(crate) fn detokenization(random: &mut Random, reference: &str) -> String {
+pub(crate) fn detokenization(random: &mut SeededRandom, reference: &str) -> String {
     let path = *random.pick(&["$.number", "$.account_number", "$.pin", "$.owner"]);
     match random.below(6) {
         0 => format!("{{{{ {reference} }}}}"),

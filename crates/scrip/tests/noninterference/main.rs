@@ -31,7 +31,7 @@ use std::{env, ops::Range, thread};
 use scrip_core::disclosure::DisclosureRules;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{generate::generate, run::World, shrink::shrink};
+use crate::{generate::generate, run::TwinVaults, shrink::shrink};
 
 const THREADS: u64 = 2;
 /// A world ends after this many sequences, because its clock goes on with each of them.
@@ -54,7 +54,7 @@ fn runtime() -> Runtime {
 
 /// # Panics
 /// An answer differs between the vaults.
-async fn expect_equal_answers(world: &World, seeds: Range<u64>) {
+async fn expect_equal_answers(world: &TwinVaults, seeds: Range<u64>) {
     for seed in seeds {
         let sequence = generate(seed, world.tenants);
         if world.run(&sequence).await.is_some() {
@@ -75,7 +75,7 @@ fn hidden_data_does_not_change_answers_in_memory() {
         while start < seeds.end {
             let end = seeds.end.min(start + SEQUENCES_PER_WORLD);
             runtime().block_on(async {
-                let world = World::in_memory(DisclosureRules::default()).await;
+                let world = TwinVaults::in_memory(DisclosureRules::default()).await;
                 expect_equal_answers(&world, start..end).await;
             });
             start = end;

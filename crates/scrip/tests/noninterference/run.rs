@@ -6,7 +6,7 @@ use axum::{body::Body, extract::Request};
 use futures_util::future::join_all;
 use http_body_util::BodyExt;
 use scrip_core::{disclosure::DisclosureRules, store::Store};
-use scrip_store::MemoryStore;
+use scrip_testing::MemoryStore;
 use serde_json::{Value, json};
 
 use crate::{
@@ -26,7 +26,7 @@ struct VaultPair {
 
 /// Pairs of vaults for every plan of a tenant.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct TwinVaults {
     /// One pair for each tenant, or one pair with all of them.
     pairs: Vec<VaultPair>,
     pub(crate) tenants: usize,
@@ -48,7 +48,7 @@ impl fmt::Display for Difference {
     }
 }
 
-impl World {
+impl TwinVaults {
     /// Small vaults: the model copies its whole state for every write.
     pub(crate) async fn in_memory(rules: DisclosureRules) -> Self {
         let plans = tenant_plans();

@@ -2,7 +2,7 @@
 //!
 //! A hidden number looks the same in both vaults: BIN, last four digits, length and card range.
 
-use crate::random::Random;
+use scrip_testing::random::SeededRandom;
 
 /// Which of the two vaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +63,8 @@ impl Secrets {
         ]
     }
 
-    pub(crate) fn draw(random: &mut Random) -> Self {
-        let pairs = |random: &mut Random, make: fn(&mut Random) -> String| {
+    pub(crate) fn draw(random: &mut SeededRandom) -> Self {
+        let pairs = |random: &mut SeededRandom, make: fn(&mut SeededRandom) -> String| {
             let mut pairs: Vec<Pair> = Vec::new();
             while pairs.len() < 2 {
                 let (left, right) = (make(random), make(random));
@@ -77,16 +77,17 @@ impl Secrets {
             }
             pairs
         };
-        let own = |random: &mut Random, hidden: &[Pair], make: fn(&mut Random) -> String| {
-            let mut own = Vec::new();
-            while own.len() < 3 {
-                let text = make(random);
-                if !hidden.iter().any(|it| it.holds(&text)) {
-                    own.push(text);
+        let own =
+            |random: &mut SeededRandom, hidden: &[Pair], make: fn(&mut SeededRandom) -> String| {
+                let mut own = Vec::new();
+                while own.len() < 3 {
+                    let text = make(random);
+                    if !hidden.iter().any(|it| it.holds(&text)) {
+                        own.push(text);
+                    }
                 }
-            }
-            own
-        };
+                own
+            };
         let (cards, accounts) = (pairs(random, card_number), pairs(random, account_number));
         let identities = pairs(random, identity_number);
         let mut own_cards = own(random, &cards, card_number);
@@ -98,16 +99,16 @@ impl Secrets {
     }
 }
 
-fn digit(random: &mut Random) -> u32 {
+fn digit(random: &mut SeededRandom) -> u32 {
     u32::try_from(random.below(10)).unwrap()
 }
 
-fn digits(random: &mut Random, count: usize) -> String {
+fn digits(random: &mut SeededRandom, count: usize) -> String {
     (0..count).map(|_| digit(random).to_string()).collect()
 }
 
 /// Luhn-valid: the last hidden digit makes the sum right.
-fn card_number(random: &mut Random) -> String {
+fn card_number(random: &mut SeededRandom) -> String {
     let start = format!("{BIN}{}", digits(random, 3));
     let number = |last: u32| format!("{start}{last}{LAST_FOUR}");
     (0..10).map(number).find(|it| is_luhn_valid(it)).unwrap()
@@ -126,14 +127,14 @@ fn is_luhn_valid(number: &str) -> bool {
     sum.is_multiple_of(10)
 }
 
-fn account_number(random: &mut Random) -> String {
+fn account_number(random: &mut SeededRandom) -> String {
     format!("{}6789", digits(random, 8))
 }
 
-fn identity_number(random: &mut Random) -> String {
+fn identity_number(random: &mut SeededRandom) -> String {
     format!("{}6789", digits(random, 5))
 }
 
-fn pin(random: &mut Random) -> String {
+fn pin(random: &mut SeededRandom) -> String {
     digits(random, 4)
 }

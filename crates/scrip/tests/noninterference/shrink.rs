@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::{run::World, step::Sequence};
+use crate::{run::TwinVaults, step::Sequence};
 
-pub(crate) async fn shrink(world: &World, mut sequence: Sequence) -> Sequence {
+pub(crate) async fn shrink(world: &TwinVaults, mut sequence: Sequence) -> Sequence {
     loop {
         let mut smaller = None;
         for candidate in candidates(&sequence) {

@@ -1,25 +1,17 @@
 //! A vault with tenants and applications, answering in process.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use scrip_api::{app::App, limiter::Limiter, routes::InProcess};
 use scrip_core::{
     Vault,
-    access::{AccessPolicy, AccessRule, Reach},
+    access::AccessPolicy,
     application::Name,
     audit::trail::{AuditTrail, Reads},
     caller::Mandate,
-    container::Container,
     directory::Directory,
     disclosure::DisclosureRules,
     operations::{
-        create_application::{CreateKey, NewApplication, create_application},
         create_tenant::{create_tenant, found_vault},
         update_tenant::set_tenant_quotas,
     },
@@ -27,31 +19,17 @@ use scrip_core::{
     quota::{Limit, Quotas},
     store::Store,
     tenant::{DeduplicationBehavior, Settings, Tenant, TenantKind},
-    time::{Clock, Timestamp},
 };
-use scrip_seal::{EpochKeys, RootKey};
+use scrip_seal::RootKey;
 use scrip_server::process::clock::ticks;
-use scrip_store::{MemorySnapshot, MemoryStore};
+use scrip_testing::{
+    MemorySnapshot, MemoryStore,
+    clock::StoppedClock,
+    policy::{permissions_of, plain, rule},
+    vault::{create_key, root_key, vault_with},
+};
 
 use crate::{directory_server::ApprovingServer, random, step::Actor};
-
-/// Moved by the test only.
-#[derive(Debug)]
-pub(crate) struct TestClock(AtomicI64);
-
-const START_MS: i64 = 1_800_000_000_000;
-
-impl Clock for TestClock {
-    fn now(&self) -> Timestamp {
-        Timestamp { unix_ms: self.0.load(Ordering::SeqCst) }
-    }
-}
-
-impl TestClock {
-    pub(crate) fn advance(&self, by: Duration) {
-        self.0.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
-    }
-}
 
 /// Keys of one tenant, by actor. An access session has none before a sequence begins one.
 #[derive(Debug, Clone)]
@@ -75,7 +53,7 @@ pub(crate) enum Storage {
 pub(crate) struct VaultHarness {
     app: Arc<App>,
     pub(crate) requests: InProcess,
-    pub(crate) clock: Arc<TestClock>,
+    pub(crate) clock: Arc<StoppedClock>,
     pub(crate) tenants: Vec<TenantHandle>,
     /// The state that every sequence starts from, where the engine can go back to it.
     start: Option<(Arc<MemoryStore>, MemorySnapshot)>,
@@ -88,23 +66,18 @@ impl VaultHarness {
         disclosure: DisclosureRules,
     ) -> Self {
         random::restart(1);
-        let clock = Arc::new(TestClock(AtomicI64::new(START_MS)));
-        let root = RootKey::from_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
-        let root = Arc::new(root);
+        let clock = Arc::new(StoppedClock::default());
+        let root = Arc::new(root_key());
         let (store, reads): (Arc<dyn Store>, _) = match &storage {
             Storage::Memory(it) => (Arc::<MemoryStore>::clone(it), Reads::Off),
             Storage::Engine(it) => (Arc::clone(it), Reads::Durable),
         };
         let vault = Vault {
-            store,
-            epochs: Arc::new(EpochKeys::in_memory(Duration::from_secs(900))),
-            bins: Arc::default(),
-            clock: Arc::<TestClock>::clone(&clock),
             disclosure,
-            guesses: Arc::default(),
             chance: random::fill,
             audit: Arc::new(AuditTrail::new(reads)),
             directory_servers: Arc::new(ApprovingServer::default()),
+            ..vault_with(store, Arc::<StoppedClock>::clone(&clock))
         };
         found_vault(&vault, &*root).await.unwrap();
         let directory = Directory::load(&*vault.store, &*root, None).await.unwrap();
@@ -193,14 +166,8 @@ async fn tenant(app: &App, root: &Arc<RootKey>, plan: &TenantPlan) -> TenantHand
     set_tenant_quotas(&app.vault, mandate, Box::new(edit)).await.unwrap();
     app.reload().await.unwrap();
 
-    let held_by = |kind: ApplicationKind| -> Vec<Permission> {
-        Permission::ALL.iter().copied().filter(|it| it.kinds().contains(&kind)).collect()
-    };
-    let (private, public) = (held_by(ApplicationKind::Private), held_by(ApplicationKind::Public));
-    let plain = |held: &[Permission]| AccessPolicy {
-        permissions: Permissions::of(held),
-        rules: Vec::new(),
-    };
+    let private = permissions_of(ApplicationKind::Private);
+    let public = permissions_of(ApplicationKind::Public);
     let ruled = |rules| AccessPolicy { permissions: Permissions::default(), rules };
     let everything = vec![rule("/", Transform::Reveal, &private)];
     let merchant = vec![
@@ -226,16 +193,6 @@ async fn tenant(app: &App, root: &Arc<RootKey>, plan: &TenantPlan) -> TenantHand
     TenantHandle { keys }
 }
 
-fn rule(container: &str, transform: Transform, permissions: &[Permission]) -> AccessRule {
-    AccessRule {
-        description: String::new(),
-        priority: 1,
-        reach: Reach::Container(Container::parse(container).unwrap()),
-        transform,
-        permissions: Permissions::of(permissions),
-    }
-}
-
 async fn application(
     app: &App,
     tenant: &Arc<Tenant>,
@@ -243,10 +200,8 @@ async fn application(
     access: AccessPolicy,
 ) -> String {
     let pepper = app.pepper().unwrap();
-    let name = Name::parse("test").unwrap();
-    let new = NewApplication { name, kind, access, create_key: CreateKey::Yes };
     let mandate = Mandate::of_operator(Arc::clone(tenant));
-    let created = create_application(&app.vault, mandate, &pepper, new, None).await.unwrap();
+    let created = create_key(&app.vault, &pepper, mandate, kind, access).await;
     app.reload().await.unwrap();
-    created.api_key.unwrap().expose().to_owned()
+    created.key
 }

@@ -12,12 +12,11 @@ use std::{
     time::Duration,
 };
 
-use peers::cluster::Cluster;
+use scrip_testing::{postgres::cluster::Cluster, requests::card_number};
 use serde_json::{Value, json};
 
 use crate::{
     Length,
-    cards::card,
     deeds::{check_books, check_recorded},
     nodes::{Definite, Door, Patron, Vault},
     tally::{Finding, Tally},
@@ -72,7 +71,7 @@ pub(crate) fn two_nodes(length: Length) -> (Tally, bool) {
     let visits_max = (length.operations * KINDS.len() / REQUESTS).div_ceil(whole) * whole;
     thread::scope(|scope| {
         let (board, door) = (&board, &vault.door);
-        let client = |at| scope.spawn(move || work((door, at), board, visits_max));
+        let client = |at| scope.spawn(move || work(door, at, board, visits_max));
         let clients: Vec<_> = (0..CLIENTS).map(client).collect();
         let listers: Vec<_> = (0..2).map(|at| scope.spawn(move || list(door, at, board))).collect();
         for client in clients {
@@ -90,7 +89,7 @@ pub(crate) fn two_nodes(length: Length) -> (Tally, bool) {
     (tally, passed)
 }
 
-fn work((door, at): (&Door, usize), board: &Board, visits_max: usize) -> Tally {
+fn work(door: &Door, at: usize, board: &Board, visits_max: usize) -> Tally {
     let mut patron = Patron::new(door, at);
     loop {
         let visit = board.visits.fetch_add(1, Ordering::Relaxed);
@@ -116,7 +115,7 @@ fn kind(slot: usize) -> Kind {
 
 /// The last answer is the one that counts; the others must succeed.
 fn ask(patron: &mut Patron<'_>, slot: usize, visitor: usize) -> Definite {
-    let number = card(u64::try_from(slot).expect("a number"));
+    let number = card_number(u64::try_from(slot).expect("a number"));
     let new = json!({ "type": "card", "data": { "number": number, "cvc": "123" } });
     let own = format!("{slot}-{visitor}");
     match kind(slot) {
@@ -239,7 +238,7 @@ fn check(vault: &Vault, board: &Board, tally: &mut Tally) {
         ("delete_token", "deleted", each),
     ];
     for (operation, outcome, effects) in effects {
-        check_recorded(vault, (operation, outcome), effects, tally);
+        check_recorded(vault, operation, outcome, effects, tally);
     }
     check_books(vault, tally);
 }

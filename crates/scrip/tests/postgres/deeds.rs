@@ -5,11 +5,10 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
+use scrip_testing::{process::client::Answer, requests::card_number};
 use serde_json::{Value, json};
 
 use crate::{
-    cards::card,
-    client::Answer,
     nodes::{Door, Patron, Vault},
     tally::{Finding, Tally},
 };
@@ -54,8 +53,8 @@ impl Deed {
 
     fn number(&self) -> String {
         match self.kind() {
-            Kind::Shared => card(SHARED + self.place / 64),
-            Kind::Card | Kind::Intent => card(self.place),
+            Kind::Shared => card_number(SHARED + self.place / 64),
+            Kind::Card | Kind::Intent => card_number(self.place),
         }
     }
 
@@ -141,7 +140,8 @@ fn told(answer: &Answer) -> Option<Told> {
 
 /// One client: deed after deed, each of them to its end, until it is told to stop.
 pub(crate) fn work(
-    (door, node): (&Door, usize),
+    door: &Door,
+    node: usize,
     places: &AtomicU64,
     stop: &AtomicBool,
 ) -> (Vec<Deed>, Tally) {
@@ -225,14 +225,15 @@ pub(crate) fn check_rows(vault: &Vault, deeds: &[Deed], tally: &mut Tally) {
         ("delete_token", "deleted", count(|it| it.deleted)),
     ];
     for (operation, outcome, effects) in expected {
-        check_recorded(vault, (operation, outcome), effects, tally);
+        check_recorded(vault, operation, outcome, effects, tally);
     }
     check_books(vault, tally);
 }
 
 pub(crate) fn check_recorded(
     vault: &Vault,
-    (operation, outcome): (&str, &str),
+    operation: &str,
+    outcome: &str,
     effects: usize,
     tally: &mut Tally,
 ) {

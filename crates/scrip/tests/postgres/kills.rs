@@ -1,13 +1,14 @@
 //! Load, a death in the midst of it, and then the question what is left.
 
 use std::{
-    hash::{BuildHasher, RandomState},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
-    time::Duration,
 };
 
-use peers::cluster::{Cluster, Replication};
+use scrip_testing::{
+    postgres::cluster::{Cluster, Replication},
+    random::random_duration,
+};
 
 use crate::{
     Length,
@@ -40,13 +41,13 @@ impl Loaded {
         thread::scope(|scope| {
             let client = |at| {
                 let (door, stop) = (&door, &stop);
-                scope.spawn(move || deeds::work((door, at), places, stop))
+                scope.spawn(move || deeds::work(door, at, places, stop))
             };
             let clients: Vec<_> = (0..CLIENTS).map(client).collect();
-            thread::sleep(chance(200..1000));
+            thread::sleep(random_duration(200..1000));
             await_deeds(places);
             die(vault, places);
-            thread::sleep(chance(50..300));
+            thread::sleep(random_duration(50..300));
             stop.store(true, Ordering::Relaxed);
             for client in clients {
                 let (done, counted) = client.join().expect("a client does not panic");
@@ -118,7 +119,7 @@ pub(crate) fn of_nodes(length: Length) -> (Tally, bool) {
     for round in 0..length.node_kills {
         loaded.round(|vault, _| {
             vault.kill(round % 2);
-            thread::sleep(chance(50..500));
+            thread::sleep(random_duration(50..500));
             vault.start(round % 2);
         });
     }
@@ -144,10 +145,4 @@ pub(crate) fn failover_to_one_behind(_: Length) -> (Tally, bool) {
         vault.cluster.fail_over();
     });
     loaded.end_with_loss()
-}
-
-/// Some time in the range, which is in milliseconds.
-fn chance(range: std::ops::Range<u64>) -> Duration {
-    let chance = RandomState::new().hash_one(0_u8);
-    Duration::from_millis(range.start + chance % (range.end - range.start))
 }

@@ -7,17 +7,11 @@
 #![expect(clippy::indexing_slicing, reason = "an absent member of a JSON value reads as null")]
 #![expect(clippy::print_stdout, reason = "the report of a test without a harness")]
 
-#[path = "../support/cards.rs"]
-mod cards;
-#[path = "../support/client.rs"]
-mod client;
 mod collide;
 mod deeds;
 mod kills;
 mod nodes;
 mod outage;
-#[path = "../support/process.rs"]
-mod process;
 mod tally;
 
 use std::{
@@ -27,6 +21,9 @@ use std::{
 };
 
 use crate::tally::Tally;
+
+/// The program under test.
+pub(crate) const SCRIP: &str = env!("CARGO_BIN_EXE_scrip");
 
 /// How much of each there is.
 #[derive(Debug, Clone, Copy)]

@@ -9,14 +9,16 @@ use std::{
     time::Duration,
 };
 
-use peers::cluster::Cluster;
+use scrip_testing::{
+    postgres::cluster::Cluster,
+    process::{
+        ServerProcess,
+        client::{Access, Answer, Client},
+    },
+};
 use serde_json::{Value, json};
 
-use crate::{
-    client::{Access, Answer, Client},
-    process::Server,
-    tally::Tally,
-};
+use crate::tally::Tally;
 
 /// Whether it comes true within a time that is long for any machine.
 pub(crate) fn eventually(mut what: impl FnMut() -> bool) -> bool {
@@ -36,7 +38,7 @@ const RULE: &str = r#"{"container": "/", "transform": "reveal", "permissions":
 pub(crate) struct Vault {
     pub(crate) cluster: Cluster,
     folder: tempfile::TempDir,
-    nodes: [Option<Server>; 2],
+    nodes: [Option<ServerProcess>; 2],
     pub(crate) door: Door,
 }
 
@@ -75,7 +77,7 @@ impl Vault {
 
     /// With nothing of our own environment that could change it.
     fn command(&self, node: usize) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_scrip"));
+        let mut command = Command::new(crate::SCRIP);
         command.env_clear().env("SCRIP_STORAGE_URL", self.cluster.url());
         command.env("SCRIP_STORAGE_DATA_DIR", self.home(node));
         command.env("SCRIP_SERVER_LISTEN", "127.0.0.1:0").env("SCRIP_LIMITS_MODE", "off");
@@ -103,7 +105,7 @@ impl Vault {
         let mut command = self.command(node);
         let log = fs::File::create(self.home(node).with_extension("log")).expect("a file");
         command.args(["serve", "--json"]).stderr(Stdio::from(log));
-        let server = Server::start(&mut command);
+        let server = ServerProcess::start(&mut command);
         let access = self.door.access(&server);
         let ready = eventually(|| status(&access, "GET /readyz") == Some(200));
         assert!(ready, "a node does not get ready");
@@ -124,7 +126,7 @@ impl Vault {
 }
 
 impl Door {
-    fn access(&self, server: &Server) -> Access {
+    fn access(&self, server: &ServerProcess) -> Access {
         let hello = json!({ "keys": { "private": self.api_key } });
         Access { address: server.access.address, hello }
     }

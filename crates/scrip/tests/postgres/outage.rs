@@ -1,12 +1,14 @@
 //! PostgreSQL is away for a while, or does not answer: nodes say so, and recover by themselves.
 
-use peers::cluster::Cluster;
+use scrip_testing::{
+    postgres::cluster::Cluster,
+    process::client::{Access, Answer, Client},
+    requests::card_number,
+};
 use serde_json::json;
 
 use crate::{
     Length,
-    cards::card,
-    client::{Access, Answer, Client},
     nodes::{Vault, eventually, status},
     tally::Tally,
 };
@@ -14,7 +16,7 @@ use crate::{
 fn create(access: &Access, place: u64) -> Answer {
     let key = format!("outage-{place}");
     let headers = [("Content-Type", "application/json"), ("BT-IDEMPOTENCY-KEY", key.as_str())];
-    let body = json!({ "type": "card", "data": { "number": card(place) } });
+    let body = json!({ "type": "card", "data": { "number": card_number(place) } });
     let mut client = Client::connect(access).expect("the node is there");
     client.ask("POST /tokens", &headers, &body.to_string()).expect("an answer")
 }

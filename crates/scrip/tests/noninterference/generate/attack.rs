@@ -1,5 +1,6 @@
 //! Requests of callers without a reveal right on the hidden data.
 
+use scrip_testing::requests::payment;
 use serde_json::{Value, json};
 
 use super::{Generator, Made, What};
@@ -348,7 +349,7 @@ impl Generator {
             && self.random.percent(50)
         {
             let path = format!("/3ds/sessions/<<id:{serial}>>/authenticate");
-            let serial = self.push(actor, "POST", &path, Some(&payment()));
+            let serial = self.push(actor, "POST", &path, Some(&payment("Ada")));
             return self.made(serial, kind, What::Session, true);
         }
         let found = self.earlier(|it| matches!(it.what, What::Token | What::Intent));
@@ -390,21 +391,4 @@ impl Generator {
         step.serial = self.steps.len();
         self.steps.push(step);
     }
-}
-
-fn payment() -> Value {
-    json!({
-        "authentication_category": "payment",
-        "authentication_type": "payment-transaction",
-        "purchase_info": {
-            "amount": "8000", "currency": "826", "exponent": "2", "date": "20261109141010",
-            "transaction_type": "purchase",
-        },
-        "merchant_info": {
-            "mid": "9876543210001", "acquirer_bin": "000000999", "name": "A shop",
-            "category_code": "7922", "country_code": "826",
-        },
-        "requestor_info": {"id": "9876543210001", "name": "A shop", "url": "https://shop.example"},
-        "cardholder_info": {"name": "Ada", "email": "ada@mail.example"},
-    })
 }

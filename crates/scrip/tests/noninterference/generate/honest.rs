@@ -1,12 +1,13 @@
 //! Honest traffic: a backend with a reveal right, and browsers, create, change and delete hidden data.
 
+use scrip_testing::random::SeededRandom;
 use serde_json::{Value, json};
 
 use super::{Generator, Made, What, attack::Focus};
-use crate::{grammar::Kind, random::Random, step::Actor};
+use crate::{grammar::Kind, step::Actor};
 
 /// The expression that an honest application always uses.
-pub(super) fn fingerprint(random: &mut Random, kind: Kind, focus: Focus) -> Option<String> {
+pub(super) fn fingerprint(random: &mut SeededRandom, kind: Kind, focus: Focus) -> Option<String> {
     if focus == Focus::Deduplication && random.percent(50) {
         return Some("{{ metadata.user }}".to_owned());
     }

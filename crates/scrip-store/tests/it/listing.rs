@@ -1,0 +1,7 @@
+//! Lists of tokens and of log records.
+
+pub(crate) mod complete_lists;
+mod logs;
+mod paging;
+mod plans;
+mod rights;

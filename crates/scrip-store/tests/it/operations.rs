@@ -1,0 +1,10 @@
+//! Operations of the vault on every engine.
+
+mod card_number;
+mod cvc;
+mod cvc_unrecoverable;
+mod duplicates;
+mod intents;
+mod replay;
+mod rights;
+mod tokenize;

@@ -1,0 +1,89 @@
+//! What clients and directory servers say about sessions.
+
+use scrip_core::error::Error;
+use scrip_threeds::request::{AuthenticateRequest, DeviceInfo};
+use serde_json::{Value, json};
+
+use crate::sessions::model::Kind;
+
+pub(crate) fn browser() -> DeviceInfo {
+    let told = json!({
+        "browser_accept_header": "*/*", "browser_ip": "192.0.2.7",
+        "browser_javascript_enabled": true, "browser_java_enabled": false,
+        "browser_language": "en", "browser_color_depth": "24", "browser_screen_height": "600",
+        "browser_screen_width": "800", "browser_tz": "-60", "browser_user_agent": "Browser/1.0",
+    });
+    serde_json::from_value(told).unwrap()
+}
+
+pub(crate) fn app() -> DeviceInfo {
+    let key = json!({"kty": "EC", "crv": "P-256", "x": "x".repeat(43), "y": "y".repeat(43)});
+    let told = json!({
+        "sdk_transaction_id": "b2385523-a66c-4907-ac3c-91848e8c0067",
+        "sdk_application_id": "dbd64fcb-c19a-4728-8849-e3d50bfdde39",
+        "sdk_encryption_data": "a.b.c.d.e", "sdk_ephemeral_public_key": key.to_string(),
+        "sdk_max_timeout": "05", "sdk_reference_number": "3DS_SDK",
+        "sdk_render_options": {"sdk_interface": "01", "sdk_ui_type": ["01", "02"]},
+    });
+    serde_json::from_value(told).unwrap()
+}
+
+/// A payment, or one of several.
+pub(crate) fn request(kind: Kind, decoupled: bool) -> AuthenticateRequest {
+    let merchant = kind == Kind::Merchant;
+    let of = if merchant { "recurring-transaction" } else { "payment-transaction" };
+    let mut asked = json!({
+        "authentication_category": "payment", "authentication_type": of,
+        "request_decoupled_challenge": decoupled,
+        "purchase_info": {
+            "amount": "80000", "currency": "826", "exponent": "2", "date": "20261115010203",
+            "recurring_expiration": "20271115", "recurring_frequency": "30",
+        },
+        "merchant_info": {
+            "mid": "MID1", "acquirer_bin": "444444", "name": "Shop", "country_code": "826",
+            "category_code": "7922",
+        },
+        "requestor_info": {"id": "MID1", "name": "Shop", "url": "https://shop.example"},
+        "cardholder_info": {"name": "Jo Holder", "email": "jo@holder.example"},
+    });
+    if decoupled || merchant {
+        asked["decoupled_challenge_max_time"] = 5.into();
+    }
+    serde_json::from_value(asked).unwrap()
+}
+
+/// A result, about the ids of server, ACS and directory server.
+pub(crate) fn result_message([server, acs, ds]: &[String; 3], status: &str) -> Value {
+    let mut object = json!({
+        "messageType": "RReq", "messageVersion": "2.2.0", "threeDSServerTransID": server,
+        "acsTransID": acs, "dsTransID": ds, "messageCategory": "01", "transStatus": status,
+        "interactionCounter": "01", "eci": "05", "authenticationType": "02",
+    });
+    match status {
+        "Y" | "A" => object["authenticationValue"] = "AAECAwQFBgcICQoLDA0ODxAREhM=".into(),
+        _ => object["transStatusReason"] = "11".into(),
+    }
+    object
+}
+
+/// Where a question says that its result is to be posted.
+pub(crate) fn secret_of(message: &[u8]) -> String {
+    let message: Value = serde_json::from_slice(message).unwrap();
+    let url = message["threeDSServerURL"].as_str().unwrap();
+    url.rsplit('/').next().unwrap().to_owned()
+}
+
+/// How an operation ended, in a word.
+pub(crate) fn word(end: &Result<String, Error>) -> String {
+    let word = match end {
+        Ok(word) => word,
+        Err(Error::NotFound) => "not found",
+        Err(Error::NothingYet { .. }) => "nothing yet",
+        Err(Error::Conflict { .. }) => "conflict",
+        Err(Error::Invalid(_)) => "invalid",
+        Err(Error::Service(_)) => "service",
+        Err(Error::Unavailable(_)) => "unavailable",
+        Err(_) => "something else",
+    };
+    word.to_owned()
+}

@@ -1,0 +1,274 @@
+//! An engine with some of its calls replaced.
+
+use std::sync::Arc;
+
+use scrip_core::{
+    access_session::{AccessSessionId, AccessSessionRecord},
+    audit::{
+        AuditRecord,
+        chain::{Chain, Checkpoint, Head, Log, LogRecord, PruneChain},
+        trail::Access,
+        walk::{WalkRecords, Walked},
+    },
+    caller::{Inquiry, Mandate, Permit, TenantDeletion},
+    directory::{DirectoryRecords, SystemKeys},
+    error::Error,
+    guessing_budget::{Bucket, GuessRecord, GuessStore},
+    id::{SessionId, TenantId, TokenId, TokenIntentId},
+    listing::{ListTokens, Listing, SurveyTokens, Surveyed},
+    measure::StoreMeasures,
+    policy::{PolicyRecords, Signed},
+    store::{
+        AccessSessionStore, AnswerStore, AskedAnswer, AuditStore, Batched, Beside, Changed,
+        Claimed, DecidePolicy, DeleteToken, DirectoryStore, EventStore, ListingStore, Maintenance,
+        PolicyStore, SessionStore, Store, StoreFuture, StoreStatus, StoredToken, TokenBatch,
+        TokenIntentStore, TokenStore, UsageStore,
+    },
+    threeds::{EventRecord, SessionRecord, SessionWrite},
+    time::{Month, Timestamp},
+    token_intent::StoredTokenIntent,
+    usage::Usage,
+    vault_rows::{DeletedTenant, NotedTime},
+};
+
+/// What happens instead of a call of an engine. A method that is not replaced calls the engine.
+pub trait Interceptor: Send + Sync {
+    fn write_tokens<'a>(
+        &'a self,
+        engine: &'a Arc<dyn Store>,
+        inquiry: Inquiry,
+        batch: TokenBatch,
+    ) -> StoreFuture<'a, Batched> {
+        engine.write_tokens(inquiry, batch)
+    }
+
+    fn insert_session<'a>(
+        &'a self,
+        engine: &'a Arc<dyn Store>,
+        inquiry: Inquiry,
+        write: SessionWrite,
+    ) -> StoreFuture<'a, ()> {
+        engine.insert_session(inquiry, write)
+    }
+
+    fn update_session<'a>(
+        &'a self,
+        engine: &'a Arc<dyn Store>,
+        write: SessionWrite,
+    ) -> StoreFuture<'a, Changed> {
+        engine.update_session(write)
+    }
+
+    fn record_access<'a>(
+        &'a self,
+        engine: &'a Arc<dyn Store>,
+        access: Access,
+    ) -> StoreFuture<'a, ()> {
+        engine.record_access(access)
+    }
+}
+
+/// An engine whose calls go through an interceptor.
+pub struct InterceptedStore<I> {
+    pub engine: Arc<dyn Store>,
+    pub interceptor: I,
+}
+
+macro_rules! forward {
+    ($($name:ident($($argument:ident: $Type:ty),*) -> $Out:ty;)*) => {
+        $(fn $name(&self, $($argument: $Type),*) -> StoreFuture<'_, $Out> {
+            self.engine.$name($($argument),*)
+        })*
+    };
+}
+
+impl<I: Interceptor> GuessStore for InterceptedStore<I> {
+    fn find_guesses<'a>(
+        &'a self,
+        tenant: TenantId,
+        buckets: &'a [Bucket],
+        now: Timestamp,
+    ) -> StoreFuture<'a, Vec<GuessRecord>> {
+        self.engine.find_guesses(tenant, buckets, now)
+    }
+
+    fn insert_guesses(&self, tenant: TenantId, records: Vec<GuessRecord>) -> StoreFuture<'_, ()> {
+        self.engine.insert_guesses(tenant, records)
+    }
+
+    fn sweep_guesses(&self, expired: Timestamp) -> StoreFuture<'_, usize> {
+        self.engine.sweep_guesses(expired)
+    }
+}
+
+impl<I: Interceptor> TokenStore for InterceptedStore<I> {
+    fn write_tokens(&self, inquiry: Inquiry, batch: TokenBatch) -> StoreFuture<'_, Batched> {
+        self.interceptor.write_tokens(&self.engine, inquiry, batch)
+    }
+
+    fn find_token<'a>(
+        &'a self,
+        inquiry: Inquiry,
+        id: &'a TokenId,
+        now: Timestamp,
+    ) -> StoreFuture<'a, Option<StoredToken>> {
+        self.engine.find_token(inquiry, id, now)
+    }
+
+    fn find_tokens<'a>(
+        &'a self,
+        inquiry: Inquiry,
+        ids: &'a [TokenId],
+        now: Timestamp,
+    ) -> StoreFuture<'a, Vec<Option<StoredToken>>> {
+        self.engine.find_tokens(inquiry, ids, now)
+    }
+
+    forward! {
+        delete_token(permit: Permit, delete: DeleteToken) -> Changed;
+    }
+}
+
+impl<I: Interceptor> ListingStore for InterceptedStore<I> {
+    forward! {
+        list_tokens(inquiry: Inquiry, list: ListTokens) -> Listing;
+        survey_tokens(inquiry: Inquiry, survey: SurveyTokens) -> Surveyed;
+    }
+}
+
+impl<I: Interceptor> TokenIntentStore for InterceptedStore<I> {
+    forward! {
+        insert_token_intent(inquiry: Inquiry, intent: StoredTokenIntent, written: Beside) -> ();
+        find_token_intent(inquiry: Inquiry, id: TokenIntentId, now: Timestamp)
+            -> Option<StoredTokenIntent>;
+        delete_token_intent(inquiry: Inquiry, id: TokenIntentId, audit: AuditRecord) -> Changed;
+    }
+}
+
+impl<I: Interceptor> AnswerStore for InterceptedStore<I> {
+    forward! {
+        claim_answer(asked: AskedAnswer) -> Claimed;
+        forget_answers(before: Timestamp) -> usize;
+    }
+}
+
+impl<I: Interceptor> DirectoryStore for InterceptedStore<I> {
+    forward! {
+        load_directory() -> DirectoryRecords;
+        directory_version() -> i64;
+        insert_system_keys(keys: SystemKeys) -> ();
+    }
+}
+
+impl<I: Interceptor> PolicyStore for InterceptedStore<I> {
+    forward! {
+        insert_tenant(records: PolicyRecords, audit: AuditRecord) -> ();
+        change_policy(mandate: Mandate, decide: DecidePolicy) -> Result<(), Error>;
+        delete_tenant(deletion: TenantDeletion, audit: AuditRecord) -> Result<Changed, Error>;
+        list_deleted_tenants() -> Vec<DeletedTenant>;
+        purge_tenants(tenants: Vec<TenantId>, now: Timestamp) -> usize;
+    }
+}
+
+impl<I: Interceptor> AccessSessionStore for InterceptedStore<I> {
+    fn find_access_session_by_nonce<'a>(
+        &'a self,
+        mandate: &'a Mandate,
+        nonce: [u8; 32],
+    ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>> {
+        self.engine.find_access_session_by_nonce(mandate, nonce)
+    }
+
+    fn list_access_sessions<'a>(
+        &'a self,
+        mandate: &'a Mandate,
+        now: Timestamp,
+        sessions_max: usize,
+    ) -> StoreFuture<'a, Vec<Signed<AccessSessionRecord>>> {
+        self.engine.list_access_sessions(mandate, now, sessions_max)
+    }
+
+    forward! {
+        insert_access_session(
+            mandate: Mandate, session: Signed<AccessSessionRecord>, written: Beside) -> ();
+        find_access_session(id: AccessSessionId) -> Option<Signed<AccessSessionRecord>>;
+        authorize_access_session(
+            mandate: Mandate, session: Signed<AccessSessionRecord>, written: Beside) -> Changed;
+        forget_access_sessions(before: Timestamp) -> usize;
+        revoke_access_session(mandate: Mandate, id: AccessSessionId, written: Beside) -> Changed;
+    }
+}
+
+impl<I: Interceptor> SessionStore for InterceptedStore<I> {
+    fn insert_session(&self, inquiry: Inquiry, write: SessionWrite) -> StoreFuture<'_, ()> {
+        self.interceptor.insert_session(&self.engine, inquiry, write)
+    }
+
+    fn update_session(&self, write: SessionWrite) -> StoreFuture<'_, Changed> {
+        self.interceptor.update_session(&self.engine, write)
+    }
+
+    fn is_named_by_session<'a>(
+        &'a self,
+        inquiry: Inquiry,
+        token: &'a TokenId,
+        now: Timestamp,
+    ) -> StoreFuture<'a, bool> {
+        self.engine.is_named_by_session(inquiry, token, now)
+    }
+
+    forward! {
+        find_session(inquiry: Inquiry, id: SessionId, now: Timestamp) -> Option<SessionRecord>;
+        find_notified_session(id: SessionId, now: Timestamp) -> Option<SessionRecord>;
+    }
+}
+
+impl<I: Interceptor> EventStore for InterceptedStore<I> {
+    forward! {
+        list_events(after: i64, events_max: usize) -> Vec<(i64, EventRecord)>;
+        forget_events(before: Timestamp) -> usize;
+    }
+}
+
+impl<I: Interceptor> AuditStore for InterceptedStore<I> {
+    fn record_access(&self, access: Access) -> StoreFuture<'_, ()> {
+        self.interceptor.record_access(&self.engine, access)
+    }
+
+    forward! {
+        list_heads(log: Log) -> Vec<Head>;
+        list_chains(log: Log) -> Vec<Chain>;
+        list_records(of: (Log, TenantId), after: i64, records_max: usize) -> Vec<LogRecord>;
+        find_checkpoint(of: (Log, TenantId)) -> Option<Checkpoint>;
+        walk_records(inquiry: Inquiry, walk: WalkRecords) -> Walked;
+        prune_chain(prune: PruneChain) -> usize;
+    }
+}
+
+impl<I: Interceptor> UsageStore for InterceptedStore<I> {
+    fn find_usage<'a>(&'a self, mandate: &'a Mandate, month: Month) -> StoreFuture<'a, Usage> {
+        self.engine.find_usage(mandate, month)
+    }
+
+    forward! {
+        sweep_usage(month: Month) -> usize;
+    }
+}
+
+impl<I: Interceptor> Maintenance for InterceptedStore<I> {
+    fn measures(&self) -> StoreMeasures {
+        self.engine.measures()
+    }
+
+    forward! {
+        sweep_tokens(ended: Timestamp, audit: AuditRecord) -> usize;
+        sweep_token_intents(ended: Timestamp, audit: AuditRecord) -> usize;
+        sweep_cvcs(ended: Timestamp) -> usize;
+        not_after(at: Timestamp) -> Timestamp;
+        sweep_sessions(ended: Timestamp, audit: AuditRecord) -> usize;
+        note_time(noted: NotedTime) -> ();
+        known_time() -> Option<NotedTime>;
+        check_ready() -> ();
+        status() -> StoreStatus;
+    }
+}

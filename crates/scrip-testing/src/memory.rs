@@ -1,0 +1,111 @@
+//! The model engine: obviously correct, and what the other engines are compared with.
+
+mod access_sessions;
+mod answers;
+mod batch;
+mod guesses;
+mod intents;
+mod listing;
+mod logs;
+mod maintenance;
+mod policy;
+mod sessions;
+mod snapshot;
+mod tokens;
+mod usage;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use scrip_core::{
+    access_session::AccessSessionRecord,
+    directory::DirectoryRecords,
+    guessing_budget::GuessRecord,
+    id::TenantId,
+    policy::Signed,
+    store::{StoreError, StoreFuture, StoredToken},
+    threeds::{EventRecord, SessionRecord},
+    time::Timestamp,
+    token_intent::StoredTokenIntent,
+    vault_rows::{DeletedTenant, NotedTime},
+};
+use scrip_store::claims::Claims;
+
+pub use self::snapshot::MemorySnapshot;
+use crate::memory::{answers::Answer, logs::Chains, usage::Counted};
+
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    state: Mutex<State>,
+    claims: Claims,
+}
+
+#[derive(Debug, Default, Clone)]
+struct State {
+    /// In the order of their making.
+    tokens: Vec<Row>,
+    intents: Vec<(TenantId, StoredTokenIntent)>,
+    answers: Vec<Answer>,
+    audit: Chains,
+    access: Chains,
+    directory: DirectoryRecords,
+    access_sessions: Vec<Signed<AccessSessionRecord>>,
+    sessions: Vec<SessionRecord>,
+    /// Each with its number, of which none is given twice.
+    events: Vec<(i64, EventRecord)>,
+    last_event: i64,
+    deleted_tenants: Vec<DeletedTenant>,
+    known_time: Option<NotedTime>,
+    counted: Counted,
+    guesses: Vec<(TenantId, GuessRecord)>,
+}
+
+#[derive(Debug, Clone)]
+struct Row {
+    number: i64,
+    tenant: TenantId,
+    token: StoredToken,
+}
+
+impl Row {
+    fn age(&self) -> (Timestamp, i64) {
+        (self.token.record.created_at, self.number)
+    }
+}
+
+impl MemoryStore {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<'a, T: Send + 'a>(
+        &'a self,
+        work: impl FnOnce(&mut State) -> T + Send + 'a,
+    ) -> StoreFuture<'a, T> {
+        Box::pin(async move { Ok(work(&mut self.lock())) })
+    }
+
+    /// Work that fails takes back what it did.
+    fn attempt<'a, T: Send + 'a>(
+        &'a self,
+        work: impl FnOnce(&mut State) -> Result<T, StoreError> + Send + 'a,
+    ) -> StoreFuture<'a, T> {
+        self.attempt_if(work, |_| true)
+    }
+
+    /// The same, where some outcomes take it back too.
+    fn attempt_if<'a, T: Send + 'a>(
+        &'a self,
+        work: impl FnOnce(&mut State) -> Result<T, StoreError> + Send + 'a,
+        keeps: fn(&T) -> bool,
+    ) -> StoreFuture<'a, T> {
+        Box::pin(async move {
+            let mut state = self.lock();
+            let mut after = state.clone();
+            let outcome = work(&mut after)?;
+            if keeps(&outcome) {
+                *state = after;
+            }
+            Ok(outcome)
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! Random numbers: of a seed, by which a run is reproduced, or of no seed, for times.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    ops::Range,
+    time::Duration,
+};
+
+/// The generator `SplitMix64`.
+#[derive(Debug, Clone)]
+pub struct SeededRandom(u64);
+
+impl SeededRandom {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub fn between(&mut self, least: i64, most: i64) -> i64 {
+        least + i64::try_from(self.next() % u64::try_from(most - least + 1).unwrap()).unwrap()
+    }
+
+    pub fn below(&mut self, bound: usize) -> usize {
+        let bound = u64::try_from(bound).unwrap();
+        usize::try_from(self.next() % bound).unwrap()
+    }
+
+    pub fn percent(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.below(items.len())]
+    }
+
+    /// An item with a probability in proportion to its weight.
+    pub fn weighted<T: Copy>(&mut self, items: &[(usize, T)]) -> T {
+        let mut at = self.below(items.iter().map(|it| it.0).sum());
+        for (weight, item) in items {
+            match at.checked_sub(*weight) {
+                None => return *item,
+                Some(rest) => at = rest,
+            }
+        }
+        unreachable!("the weights add up to the bound")
+    }
+}
+
+/// Some time in the range, which is in milliseconds.
+#[must_use]
+pub fn random_duration(range_ms: Range<u64>) -> Duration {
+    let random = RandomState::new().hash_one(0_u8);
+    Duration::from_millis(range_ms.start + random % (range_ms.end - range_ms.start))
+}

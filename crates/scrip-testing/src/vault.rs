@@ -1,0 +1,64 @@
+//! A vault and its applications, made of parts that a test chooses.
+
+use std::{sync::Arc, time::Duration};
+
+use scrip_core::{
+    Vault,
+    access::AccessPolicy,
+    application::Name,
+    caller::Mandate,
+    disclosure::DisclosureRules,
+    id::ApplicationId,
+    operations::create_application::{CreateKey, NewApplication, create_application},
+    permission::ApplicationKind,
+    store::Store,
+    threeds::NoDirectoryServers,
+    time::Clock,
+};
+use scrip_seal::{EpochKeys, Pepper, RootKey, fill_random};
+
+const ROOT_KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+
+/// The root key of every vault in tests.
+#[must_use]
+pub fn root_key() -> RootKey {
+    RootKey::from_text(ROOT_KEY).unwrap()
+}
+
+/// A vault as a server opens it, without directory servers.
+#[must_use]
+pub fn vault_with(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Vault {
+    Vault {
+        store,
+        clock,
+        epochs: Arc::new(EpochKeys::in_memory(Duration::from_secs(900))),
+        bins: Arc::default(),
+        audit: Arc::default(),
+        guesses: Arc::default(),
+        directory_servers: Arc::new(NoDirectoryServers::default()),
+        chance: fill_random,
+        disclosure: DisclosureRules::default(),
+    }
+}
+
+/// An application and its key.
+#[derive(Debug)]
+pub struct CreatedKey {
+    pub application: ApplicationId,
+    pub key: String,
+}
+
+/// Creates an application that has the name of its kind.
+pub async fn create_key(
+    vault: &Vault,
+    pepper: &Pepper,
+    mandate: Mandate,
+    kind: ApplicationKind,
+    access: AccessPolicy,
+) -> CreatedKey {
+    let name = Name::parse(kind.as_str()).unwrap();
+    let new = NewApplication { name, kind, access, create_key: CreateKey::Yes };
+    let created = create_application(vault, mandate, pepper, new, None).await.unwrap();
+    let key = created.api_key.unwrap().expose().to_owned();
+    CreatedKey { application: created.application.record.id, key }
+}

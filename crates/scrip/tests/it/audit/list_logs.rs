@@ -1,0 +1,211 @@
+//! List Logs, and the types of what they are about.
+
+use std::{sync::Arc, time::Duration};
+
+use scrip_core::{
+    caller::Mandate, operations::update_tenant::set_tenant_quotas, quota::Quotas, tenant::Settings,
+};
+use serde_json::{Value, json};
+
+use crate::harness::server::{Keys, Reply, Server, new_number, text};
+
+/// A tenant with a token that was read, changed, and asked for in vain.
+fn recorded_tenant() -> (Server, Keys) {
+    let server = Server::start();
+    let keys = server.tenant(Settings::default());
+    let tick = || server.clock.advance(Duration::from_secs(1));
+    tick();
+    server.created(&keys.private, &json!({"id": "token-1", "type": "token", "data": "secret"}));
+    tick();
+    server.get(&keys.private, "token-1").is(200);
+    tick();
+    server.patch(&keys.private, "token-1", &json!({"metadata": {"a": "b"}})).is(200);
+    tick();
+    server.get(&keys.public, "token-1").is(403);
+    tick();
+    server.remove(&keys.private, "/tokens/token-1").is(204);
+    tick();
+    (server, keys)
+}
+
+fn list(server: &Server, keys: &Keys, query: &str) -> Reply {
+    server.fetch(&keys.management, &format!("/logs{query}"))
+}
+
+fn data(reply: &Reply) -> Vec<Value> {
+    reply.is(200)["data"].as_array().unwrap().clone()
+}
+
+fn told(records: &[Value]) -> Vec<(String, String)> {
+    records.iter().map(|it| (text(it, "operation"), text(it, "outcome"))).collect()
+}
+
+#[test]
+fn what_was_done_and_seen_the_newest_first() {
+    let (server, keys) = recorded_tenant();
+    let records = data(&list(&server, &keys, "?entity_type=token"));
+    let expected = [
+        ("delete_token", "deleted"),
+        ("get_token", "forbidden"),
+        ("update_token", "updated"),
+        ("get_token", "revealed"),
+        ("create_token", "created"),
+    ];
+    let expected = expected.map(|(one, other)| (one.to_owned(), other.to_owned()));
+    assert_eq!(told(&records), expected);
+    let first = &records[4];
+    let private = server.fetch(&keys.private, "/applications/key").is(200);
+    assert_eq!(first["tenant_id"], keys.tenant.id.to_string());
+    assert_eq!(first["actor_id"], private["id"]);
+    assert_eq!(first["actor_type"], "application");
+    assert_eq!(first["entity_type"], "token");
+    assert_eq!(first["entity_id"], "token-1");
+    assert_eq!(first["message"], "Create token: the token was created.");
+    assert_eq!(first["address"], "127.0.0.1");
+    assert!(!text(first, "trace_id").is_empty());
+    assert!(text(first, "created_at").ends_with("+00:00"));
+    assert!(
+        text(first, "id").starts_with("audit-") && text(&records[3], "id").starts_with("access-")
+    );
+    // What has no name has none: the public key may not look for tokens.
+    assert!(records[1].get("entity_id").is_none());
+    // What the operator did, and by which key the rest was done.
+    let tenant = data(&list(&server, &keys, "?entity_type=tenant&operation=create_tenant"));
+    assert_eq!((&tenant[0]["actor_type"], tenant.len()), (&json!("operator"), 1));
+    assert!(tenant[0].get("actor_id").is_none() && tenant[0].get("trace_id").is_none());
+}
+
+#[test]
+fn filters() {
+    let (server, keys) = recorded_tenant();
+    let all = data(&list(&server, &keys, "?entity_type=token"));
+    let at = |at: usize| text(&all[at], "created_at").replace('+', "%2B");
+    let count = |query: &str| data(&list(&server, &keys, query)).len();
+    assert_eq!(count("?entity_id=token-1"), 4);
+    assert_eq!(count("?entity_id=token-1&entity_type=application"), 0);
+    assert_eq!(count("?entity_id=token-2"), 0);
+    assert_eq!(count("?operation=get_token&entity_type=token"), 2);
+    assert_eq!(count("?outcome=forbidden"), 1);
+    let actor = text(&all[0], "actor_id");
+    assert_eq!(count(&format!("?entity_type=token&actor_id={actor}")), 4);
+    // From this instant, to before that one. They are a second apart, and shown to the second.
+    let (from, to) = (at(3), at(1));
+    assert_eq!(count(&format!("?entity_type=token&start_date={from}&end_date={to}")), 2);
+    assert_eq!(count(&format!("?entity_type=token&start_date={from}")), 4);
+    assert_eq!(count(&format!("?entity_type=token&end_date={from}")), 1);
+    assert_eq!(count("?end_date=8/27/2020"), 0);
+    assert_eq!(count("?start_date=2100-01-01T00:00:00Z"), 0);
+    assert_eq!(count("?start_date=2020-01-01T00:00:00&entity_id=token-1"), 4);
+    for (query, attribute) in [
+        ("?entity_type=robot", "entity_type"),
+        ("?entity_type=", "entity_type"),
+        ("?entity_type=token&entity_type=token", "entity_type"),
+        ("?operation=guess", "operation"),
+        ("?outcome=maybe", "outcome"),
+        ("?actor_id=me", "actor_id"),
+        ("?start_date=yesterday", "start_date"),
+        ("?end_date=2030-13-01T00:00:00Z", "end_date"),
+        ("?size=0", "size"),
+        ("?page=0", "page"),
+        ("?start=nonsense", "start"),
+    ] {
+        list(&server, &keys, query).invalid(attribute);
+    }
+    let long = format!("?entity_id={}", "a".repeat(513));
+    list(&server, &keys, &long).invalid("entity_id");
+}
+
+#[test]
+fn pages_by_cursor_and_by_number_are_the_same() {
+    let (server, keys) = recorded_tenant();
+    // Each page that is read leaves a record, which is not among those of pages by number.
+    let others = |mut records: Vec<Value>| {
+        records.retain(|it| it["operation"] != "list_logs");
+        records
+    };
+    let all = others(data(&list(&server, &keys, "?size=100")));
+    let ids = |records: &[Value]| records.iter().map(|it| text(it, "id")).collect::<Vec<_>>();
+    assert!(all.len() > 8);
+    let (mut by_cursor, mut query) = (Vec::new(), "?size=3".to_owned());
+    loop {
+        let reply = list(&server, &keys, &query);
+        by_cursor.extend(data(&reply));
+        let pagination = &reply.json()["pagination"];
+        assert_eq!(pagination["page_size"], 3);
+        let Some(next) = pagination["next"].as_str() else { break };
+        query = format!("?size=3&start={next}");
+    }
+    assert_eq!(ids(&others(by_cursor)), ids(&all));
+    let mut by_number = Vec::new();
+    for page in 1.. {
+        let records = data(&list(&server, &keys, &format!("?size=3&page={page}")));
+        if records.is_empty() {
+            break;
+        }
+        by_number.extend(records);
+    }
+    assert_eq!(ids(&by_number), ids(&all));
+    let mut unique = ids(&all);
+    unique.sort();
+    unique.dedup();
+    assert_eq!(unique.len(), all.len());
+    // A cursor is of one question, and of one application.
+    let next = text(&list(&server, &keys, "?size=3").json()["pagination"], "next");
+    list(&server, &keys, &format!("?entity_type=token&start={next}")).invalid("start");
+    let other = server.tenant(Settings::default());
+    list(&server, &other, &format!("?start={next}")).invalid("start");
+}
+
+#[test]
+fn a_refused_reader_of_the_logs_is_recorded() {
+    let (server, keys) = recorded_tenant();
+    server.fetch(&keys.private, "/logs").is(403);
+    let records = data(&list(&server, &keys, "?operation=list_logs"));
+    assert_eq!(told(&records), [("list_logs".to_owned(), "forbidden".to_owned())]);
+}
+
+#[test]
+fn what_is_older_than_the_retention_is_not_shown_whatever_is_pruned() {
+    let (server, keys) = recorded_tenant();
+    let count = || data(&list(&server, &keys, "?entity_id=token-1")).len();
+    server.clock.advance(Duration::from_secs(23 * 60 * 60));
+    assert_eq!(count(), 4);
+    let keep = |seconds: u64| {
+        let edit = move |quotas| Quotas { log_retention_seconds: seconds, ..quotas };
+        let mandate = Mandate::of_operator(Arc::clone(&keys.tenant));
+        server.runtime.block_on(async {
+            set_tenant_quotas(&server.app.vault, mandate, Box::new(edit)).await.unwrap();
+            server.app.reload().await.unwrap();
+        });
+    };
+    keep(22 * 60 * 60);
+    assert_eq!(count(), 0);
+    // It was not pruned: nobody had the time.
+    keep(25 * 60 * 60);
+    assert_eq!(count(), 4);
+    server.clock.advance(Duration::from_secs(2 * 60 * 60));
+    assert_eq!(count(), 0);
+}
+
+#[test]
+fn no_value_is_in_a_log() {
+    let server = Server::start();
+    let keys = server.tenant(Settings::default());
+    let number = new_number();
+    server.created(&keys.private, &crate::harness::server::card(&number));
+    server.get(&keys.private, &number).is(404);
+    let all = list(&server, &keys, "?size=100");
+    assert!(all.is(200)["data"].as_array().unwrap().len() > 2 && !all.text.contains(&number));
+}
+
+#[test]
+fn types_of_entities() {
+    let (server, keys) = recorded_tenant();
+    let types = list(&server, &keys, "/entity-types").is(200);
+    let types = types.as_array().unwrap();
+    assert_eq!(types[0], json!({"display_name": "Token", "value": "token"}));
+    for it in types {
+        list(&server, &keys, &format!("?entity_type={}", text(it, "value"))).is(200);
+    }
+    server.fetch(&keys.private, "/logs/entity-types").is(403);
+}

@@ -1,0 +1,4 @@
+//! Token intents.
+
+pub(crate) mod conversion_rights;
+mod token_intents;

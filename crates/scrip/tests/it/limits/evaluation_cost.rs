@@ -1,0 +1,77 @@
+//! What expressions may cost: one budget for each request, and no work that is not charged.
+
+use scrip_core::{
+    permission::{Permission::TokenRead, Transform::Mask},
+    tenant::Settings,
+};
+use serde_json::{Value, json};
+
+use crate::harness::server::{ACME, SHARED, grant, text};
+
+const TOGETHER: &str = "the expressions of this request are too much to evaluate together";
+
+/// About 6 MiB of charged work over a text of 50,000 characters.
+const EXPENSIVE: &str =
+    "{% for i in (1..120) %}{% if data contains 'y' %}{% endif %}{% endfor %}masked";
+
+fn large() -> String {
+    "x".repeat(50_000)
+}
+
+#[track_caller]
+fn refused(key: &str, path: &str, body: &Value, expected: &str) {
+    let reply = SHARED.post(key, path, body);
+    assert_eq!(reply.status, 400, "{}", reply.text);
+    assert!(reply.text.contains(expected), "{}", reply.text);
+}
+
+#[test]
+fn keep_of_more_than_256_characters_is_refused() {
+    let data = json!({"text": "x".repeat(125_000), "keep": "y".repeat(125_000)});
+    for filter in ["reveal: 0, 0, 'X', data.keep", "card_mask: 'true', 'true', 'X', data.keep"] {
+        let mask = format!("{{{{ data.text | {filter} }}}}");
+        let body = json!({"type": "token", "data": data, "mask": mask});
+        refused(&ACME.private, "/tokens", &body, "keep takes at most 256 characters");
+    }
+}
+
+#[test]
+fn indexes_of_one_token_share_one_budget() {
+    let with = |indexes: usize| json!({"type": "token", "data": large(), "search_indexes": vec![EXPENSIVE; indexes]});
+    SHARED.created(&ACME.private, &with(2));
+    refused(&ACME.private, "/tokens", &with(3), TOGETHER);
+}
+
+#[test]
+fn tokens_of_one_tokenize_request_by_a_public_key_share_one_budget() {
+    let token = json!({"type": "token", "data": large(), "mask": EXPENSIVE});
+    let tokens: Vec<_> = vec![token; 5];
+    refused(&ACME.public, "/tokenize", &json!({ "tokens": tokens }), TOGETHER);
+}
+
+#[test]
+fn stored_mask_over_the_budget_of_a_request_shows_no_data() {
+    let keys = SHARED.tenant(Settings::default());
+    let reader = SHARED.rules(&keys.tenant, vec![grant("/", Mask, &[TokenRead])]);
+    let token = json!({"type": "token", "data": large(), "mask": EXPENSIVE});
+    let ids: Vec<_> = (0..4).map(|_| text(&SHARED.created(&keys.private, &token), "id")).collect();
+    for id in &ids {
+        assert_eq!(SHARED.get(&reader, id).is(200)["data"], "masked");
+    }
+    let body: Vec<_> = ids.iter().map(|it| format!("{{{{ {it} }}}}")).collect();
+    let shown = SHARED.post(&reader, "/detokenize", &json!(body)).is(200);
+    let shown = shown.as_array().unwrap();
+    assert_eq!(shown.iter().filter(|it| *it == "masked").count(), 2, "{shown:?}");
+    assert_eq!(shown.iter().filter(|it| it.is_null()).count(), 2, "{shown:?}");
+    // A list ends its page early instead, and shows all of them.
+    let (mut start, mut seen) = (String::new(), 0);
+    for _ in 0..ids.len() {
+        let page = SHARED.fetch(&reader, &format!("/v2/tokens?size=100{start}")).is(200);
+        let data = page["data"].as_array().unwrap();
+        assert!(data.iter().all(|it| it["data"] == "masked"));
+        seen += data.len();
+        let Some(next) = page["pagination"]["next"].as_str() else { break };
+        start = format!("&start={next}");
+    }
+    assert_eq!(seen, ids.len());
+}

@@ -1,0 +1,75 @@
+//! The table of metrics, the alerts and the dashboard speak of what there is, and of all of it.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use scrip_server::metrics::key::MetricsKey;
+use serde_json::Value;
+
+use crate::{harness::server::Server, metrics::endpoint::scrape};
+
+fn read(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operate");
+    fs::read_to_string(folder.join(name)).unwrap()
+}
+
+/// Family and kind, as a server shows them.
+fn shown() -> BTreeSet<(String, String)> {
+    let key = MetricsKey::parse("the-key-of-the-operator").unwrap();
+    let server = Server::with(|app| app.node.metrics_key = Some(key));
+    scrape(&server).families.into_iter().map(|(name, it)| (name, it.kind)).collect()
+}
+
+/// Every word in a text that looks like a metric, as the family it belongs to.
+fn families_in(text: &str, known: &BTreeSet<(String, String)>) -> BTreeSet<String> {
+    let part = |it: char| it.is_ascii_alphanumeric() || it == '_';
+    let words = text.split(|it: char| !part(it)).filter(|it| it.starts_with("scrip_"));
+    let family = |word: &str| {
+        let is_histogram = |name: &str| known.contains(&(name.to_owned(), "histogram".to_owned()));
+        let base = ["_bucket", "_sum", "_count"].iter().find_map(|it| word.strip_suffix(it));
+        base.filter(|it| is_histogram(it)).unwrap_or(word).to_owned()
+    };
+    words.map(family).collect()
+}
+
+#[test]
+fn the_table_has_every_metric_and_no_other() {
+    let shown = shown();
+    let text = read("monitoring.md");
+    let rows = text.lines().filter_map(|it| it.strip_prefix("| `scrip_"));
+    let told: BTreeSet<_> = rows
+        .map(|row| {
+            let mut cells = row.split('|').map(str::trim);
+            let name = cells.next().unwrap().trim_end_matches('`');
+            (format!("scrip_{name}"), cells.next().unwrap().to_owned())
+        })
+        .collect();
+    assert_eq!(told, shown);
+    let names: BTreeSet<_> = shown.iter().map(|(name, _)| name.clone()).collect();
+    for family in families_in(&text, &shown) {
+        assert!(names.contains(&family), "monitoring.md speaks of {family}");
+    }
+}
+
+#[test]
+fn the_dashboard_asks_for_what_there_is() {
+    let shown = shown();
+    let names: BTreeSet<_> = shown.iter().map(|(name, _)| name.clone()).collect();
+    let dashboard: Value = serde_json::from_str(&read("grafana-dashboard.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let mut queries = 0;
+    for panel in panels {
+        let title = panel["title"].as_str().unwrap();
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let query = target["expr"].as_str().unwrap();
+            let found = families_in(query, &shown);
+            assert!(!found.is_empty(), "{title}: {query}");
+            for family in found {
+                assert!(names.contains(&family), "{title} asks for {family}");
+            }
+            queries += 1;
+        }
+    }
+    assert!(queries >= 20, "{queries}");
+    let ids: BTreeSet<_> = panels.iter().map(|it| it["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids.len(), panels.len());
+}

@@ -1,0 +1,332 @@
+//! The document, the page made of it, and what keeps both true.
+
+use std::collections::BTreeSet;
+
+use scrip_api::{openapi::document, routes::routes};
+use scrip_core::{application::Name, container::Container, id::TokenId, time::Timestamp};
+use serde_json::Value;
+
+use crate::{
+    harness::server::SHARED,
+    openapi::contract::{matches, meets, resolve},
+};
+
+const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
+
+/// Path, method, operation.
+fn operations() -> Vec<(&'static str, &'static str, &'static Value)> {
+    let paths = document()["paths"].as_object().unwrap().iter();
+    let of_path = |(path, item): (&'static String, &'static Value)| {
+        let of_method = |method| Some((path.as_str(), method, item.get(method)?));
+        METHODS.into_iter().filter_map(of_method)
+    };
+    paths.flat_map(of_path).collect()
+}
+
+#[test]
+fn it_is_served_to_anybody() {
+    let reply = SHARED.ask("GET", "/openapi.json").send();
+    assert_eq!(&reply.is(200), document());
+    assert_eq!(reply.headers["content-type"], "application/json; charset=utf-8");
+}
+
+#[test]
+fn every_route_is_described() {
+    for route in routes() {
+        let operation = &document()["paths"][route.path][route.method.to_ascii_lowercase()];
+        let id = operation["operationId"].as_str();
+        let id = id.unwrap_or_else(|| panic!("{} {} is not described", route.method, route.path));
+        // A second route of an operation has a number behind its name.
+        let behind = id.strip_prefix(route.operation.as_str()).expect(id);
+        let number = behind.strip_prefix('_').is_some_and(|it| it.parse::<usize>().is_ok());
+        assert!(behind.is_empty() || number, "{id}");
+        let reads = ["POST", "PUT", "PATCH"].contains(&route.method);
+        assert!(reads || operation.get("requestBody").is_none(), "{id} reads no body");
+    }
+    let ids: BTreeSet<_> = operations().iter().map(|it| it.2["operationId"].as_str()).collect();
+    assert_eq!(ids.len(), operations().len(), "an operation id stands twice");
+}
+
+/// Whatever its status, an answer of theirs says so; and nobody else's does.
+#[test]
+fn deprecated_operations_and_no_others_tell_of_it() {
+    let mut deprecated = Vec::new();
+    for (_, _, operation) in operations() {
+        let id = operation["operationId"].as_str().unwrap();
+        let is_deprecated = operation["deprecated"] == true;
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let headers = &resolve(response)["headers"];
+            for name in ["Deprecation", "Sunset", "Link"] {
+                let told = headers.get(name).is_some();
+                assert_eq!(told, is_deprecated, "{id} {status} {name}");
+            }
+        }
+        assert_eq!(operation["responses"].get("410").is_some(), is_deprecated, "{id}");
+        deprecated.extend(is_deprecated.then_some(id));
+    }
+    deprecated.sort_unstable();
+    let known = ["list_tokens_v1", "regenerate_application_key", "search_tokens_v1"];
+    assert_eq!(deprecated, known);
+}
+
+/// What only asks leaves nothing to bring back.
+#[test]
+fn a_question_takes_no_idempotency_key() {
+    let takes = |path: &str| {
+        let parameters = document()["paths"][path]["post"]["parameters"].as_array();
+        let mut references = parameters.into_iter().flatten().map(|it| it["$ref"].as_str());
+        references.any(|it| it == Some("#/components/parameters/IdempotencyKey"))
+    };
+    for path in ["/tokens", "/tokenize", "/token-intents", "/applications/{id}/keys"] {
+        assert!(takes(path), "{path}");
+    }
+    for path in ["/detokenize", "/v2/tokens/search", "/tokens/search", "/sessions"] {
+        assert!(!takes(path), "{path}");
+    }
+}
+
+#[test]
+fn names_in_paths_are_declared() {
+    for (path, method, operation) in operations() {
+        let named = path.split('/').filter_map(|it| it.strip_prefix('{')?.strip_suffix('}'));
+        let parameters = operation["parameters"].as_array().into_iter().flatten();
+        let declared = parameters.filter(|it| it["in"] == "path");
+        let declared: Vec<_> = declared.map(|it| it["name"].as_str().unwrap()).collect();
+        assert_eq!(declared, named.collect::<Vec<_>>(), "{method} {path}");
+    }
+}
+
+fn references(value: &'static Value, found: &mut BTreeSet<&'static str>) {
+    match value {
+        Value::Object(object) => {
+            found.extend(object.get("$ref").and_then(Value::as_str));
+            object.values().for_each(|it| references(it, found));
+        }
+        Value::Array(items) => items.iter().for_each(|it| references(it, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (),
+    }
+}
+
+#[test]
+fn references_lead_somewhere_and_nothing_is_left_over() {
+    let mut found = BTreeSet::new();
+    references(document(), &mut found);
+    for reference in &found {
+        assert!(document().pointer(&reference[1..]).is_some(), "{reference} leads nowhere");
+    }
+    for (kind, components) in document()["components"].as_object().unwrap() {
+        for name in components.as_object().unwrap().keys() {
+            let used = found.contains(format!("#/components/{kind}/{name}").as_str());
+            assert!(used || kind == "securitySchemes", "{kind} {name} is used nowhere");
+        }
+    }
+}
+
+/// Examples of answers are made by the code that makes answers, with every attribute it has. So a
+/// schema that lacks one, or has one too many, is found here.
+#[test]
+fn examples_are_as_described_and_show_every_attribute() {
+    for (name, schema) in document()["components"]["schemas"].as_object().unwrap() {
+        let examples = schema["examples"].as_array().into_iter().flatten();
+        let mut shown = BTreeSet::new();
+        for example in examples {
+            assert_eq!(meets(schema, example), Ok(()), "{name}: {example}");
+            shown.extend(example.as_object().unwrap().keys());
+        }
+        let is_answer = schema["additionalProperties"] == false;
+        if is_answer && !shown.is_empty() {
+            let described = schema["properties"].as_object().unwrap().keys().collect();
+            assert_eq!(shown, described, "{name}");
+        }
+    }
+}
+
+#[track_caller]
+fn same(pattern: &Value, texts: &[&str], reads: impl Fn(&str) -> bool) {
+    let pattern = pattern.as_str().unwrap();
+    for text in texts {
+        assert_eq!(matches(pattern, text), reads(text), "{pattern} {text:?}");
+    }
+}
+
+fn long(letter: &str, times: usize) -> String {
+    letter.repeat(times)
+}
+
+fn attribute(schema: &str, name: &str) -> &'static Value {
+    &document()["components"]["schemas"][schema]["properties"][name]
+}
+
+#[test]
+fn the_pattern_of_names_says_what_is_read() {
+    let names = [
+        "",
+        " ",
+        "a",
+        " a ",
+        "\na",
+        "a\nb",
+        "a b",
+        "é",
+        "a\u{200b}",
+        "\u{200b}",
+        "a\u{202e}b",
+        "\u{2028}a\u{2028}",
+        "a\u{2028}b",
+        "\u{1f}a",
+        "a\u{85}",
+        "\u{a0}a",
+        "\u{ad}",
+        "\u{feff}x",
+        &long("x", 200),
+        &long("x", 201),
+        &long("é", 200),
+        "a\u{7f}b",
+        "\u{3000}",
+        "a\u{2060}",
+    ];
+    same(&attribute("TenantUpdate", "name")["pattern"], &names, |it| Name::parse(it).is_ok());
+}
+
+#[test]
+fn the_pattern_of_ids_says_what_is_read() {
+    let ids = [
+        "",
+        "ab",
+        "abc",
+        "a b c",
+        "a#b",
+        "a/b",
+        "a\\b",
+        "a+b",
+        "a?b",
+        "a[b",
+        "a]b",
+        "a|b",
+        "a&b",
+        "a=b",
+        "a%b",
+        "a<b",
+        "a>b",
+        "a{b",
+        "a}b",
+        "a^b",
+        "a\u{0}b",
+        "a\u{7f}b",
+        "a\u{9f}b",
+        "a-b_c.d:e",
+        "ééé",
+        &long("x", 400),
+        &long("x", 401),
+    ];
+    let id = &document()["paths"]["/tokens/{id}"]["get"]["parameters"][0]["schema"]["pattern"];
+    same(id, &ids, |it| TokenId::parse(it).is_ok());
+    // A new token's may be computed.
+    let expressions = ["{{ data }}", "a{{b", "{% if a %}", "{ {"];
+    let new: Vec<_> = ids.iter().chain(&expressions).copied().collect();
+    let reads = |it: &str| TokenId::parse(it).is_ok() || it.contains("{{") || it.contains("{%");
+    same(&attribute("NewToken", "id")["pattern"], &new, reads);
+    // What the pattern lets through and is the name of an operation.
+    for text in ["search", "Search", "searches"] {
+        let described = meets(attribute("NewToken", "id"), &text.into()).is_ok();
+        assert_eq!(described, TokenId::parse(text).is_ok(), "{text}");
+    }
+}
+
+#[test]
+fn the_pattern_of_containers_says_what_is_read() {
+    let containers =
+        ["/", "", "//", "/a/", "/a", "a/", "/A-b_1/c/", "/a//b/", "/é/", "/a b/", "/a/\n", "\n/a/"];
+    let pattern = &attribute("Token", "containers")["items"]["pattern"];
+    same(pattern, &containers, |it| Container::parse(it).is_ok());
+}
+
+/// It is about the form: it lets more through than is a date, and never less.
+#[test]
+fn the_pattern_of_expiries_lets_through_what_is_read() {
+    let expiry = attribute("NewToken", "expires_at")["pattern"].as_str().unwrap();
+    for text in [
+        "2030-08-27T02:23:57+00:00",
+        "2030-08-27t02:23:57z",
+        "2030-08-27T02:23:57.25-07:00",
+        "2030-08-27T02:23:57",
+        "2030-08-27 02:23",
+        "8/27/2030",
+        "08/27/2030",
+        "8/27/2030 7:23:57 PM +02:00",
+    ] {
+        assert!(Timestamp::parse_expiry(text).is_ok() && matches(expiry, text), "{text}");
+    }
+    for text in
+        ["", "tomorrow", "2030-08-27", "8/27/30", "8/27/2030 7:23 PM", "2030-08-27T02:23:57[UTC]"]
+    {
+        assert!(Timestamp::parse_expiry(text).is_err() && !matches(expiry, text), "{text}");
+    }
+}
+
+#[test]
+fn the_checker_of_answers_finds_what_is_wrong() {
+    let schema = &document()["components"]["schemas"]["ApiKey"];
+    let right = schema["examples"][0].clone();
+    assert_eq!(meets(schema, &right), Ok(()));
+    let changed = |name: &str, value: Option<Value>| {
+        let mut wrong = right.clone();
+        match value {
+            Some(value) => drop(wrong.as_object_mut().unwrap().insert(name.to_owned(), value)),
+            None => drop(wrong.as_object_mut().unwrap().remove(name)),
+        }
+        wrong
+    };
+    for (name, value) in [
+        ("id", None),
+        ("id", Some("7".into())),
+        ("created_by", Some(Value::Null)),
+        ("created_at", Some("2026-11-01T09:30:00Z".into())),
+        ("secret", Some("4242".into())),
+    ] {
+        assert!(meets(schema, &changed(name, value)).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn the_page_shows_all_of_it_and_loads_nothing_from_elsewhere() {
+    let page = SHARED.ask("GET", "/docs").send();
+    assert_eq!(
+        (page.status, page.headers["content-type"].as_str()),
+        (200, "text/html; charset=utf-8")
+    );
+    let policy = &page.headers["content-security-policy"];
+    assert!(policy.starts_with("default-src 'none'; style-src 'self';"), "{policy}");
+    for (path, _, operation) in operations() {
+        let id = operation["operationId"].as_str().unwrap();
+        assert!(page.text.contains(&format!("<article id=\"{id}\">")), "{id}");
+        assert!(page.text.contains(path), "{path}");
+        for status in operation["responses"].as_object().unwrap().values() {
+            let about = resolve(status)["description"].as_str().unwrap();
+            assert!(page.text.contains(about.split(['`', '<', '&']).next().unwrap()), "{about}");
+        }
+    }
+    for name in document()["components"]["schemas"].as_object().unwrap().keys() {
+        assert!(page.text.contains(&format!("<article id=\"shape-{name}\">")), "{name}");
+    }
+    let style = SHARED.ask("GET", "/docs/style.css").send();
+    assert_eq!(
+        (style.status, style.headers["content-type"].as_str()),
+        (200, "text/css; charset=utf-8")
+    );
+    for mark in ["<script", "<img", "<iframe", "<form", " on", "@import", "url("] {
+        let attribute = |it: &str| {
+            it.contains(&format!("{mark}click=")) || it.contains(&format!("{mark}load="))
+        };
+        let found = |it: &str| if mark == " on" { attribute(it) } else { it.contains(mark) };
+        assert!(!found(&page.text) && !found(&style.text), "{mark}");
+    }
+    for reference in ["href=\"", "src=\""] {
+        for target in page.text.split(reference).skip(1).map(|it| it.split('"').next().unwrap()) {
+            let here = target.strip_prefix('#');
+            let known = ["/docs/style.css", "/openapi.json"].contains(&target);
+            let anchored = here.is_some_and(|it| page.text.contains(&format!("id=\"{it}\"")));
+            assert!(known || anchored, "{target}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The pages that the browser SDK puts into frames. What they do is asked by `tests/browser`.
+
+use crate::harness::server::SHARED;
+
+#[test]
+fn anybody_may_frame_them_and_only_their_own_script_runs() {
+    for (path, start, told) in [
+        ("/pages/method.html", "startMethod", "method"),
+        ("/pages/challenge.html", "startChallenge", "challenge"),
+    ] {
+        let page = SHARED.ask("GET", path).send();
+        assert_eq!(page.status, 200, "{path}");
+        let header = |name: &str| page.headers.get(name).map(String::as_str);
+        assert_eq!(header("content-type"), Some("text/html; charset=utf-8"));
+        assert_eq!(header("cache-control"), Some("no-store"));
+        assert_eq!(header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(header("x-frame-options"), None);
+        let policy = header("content-security-policy").unwrap();
+        for free in ["frame-ancestors", "form-action", "unsafe"] {
+            assert!(!policy.contains(free), "{policy}");
+        }
+        let nonce = policy.split("script-src 'nonce-").nth(1).and_then(|it| it.split('\'').next());
+        let nonce = nonce.filter(|it| it.len() == 32).unwrap();
+        assert_eq!(page.text.matches(&format!("nonce=\"{nonce}\"")).count(), 2, "{path}");
+        assert_eq!(page.text.matches("<script").count(), 1, "{path}");
+        assert!(!page.text.contains("{{"), "{path}");
+        for word in [format!("data-start=\"{start}\""), format!("data-told=\"{told}\"")] {
+            assert!(page.text.contains(&word), "{path}");
+        }
+        let again = SHARED.ask("GET", path).send();
+        assert_ne!(again.headers["content-security-policy"], policy, "{path}");
+    }
+}

@@ -1,0 +1,15 @@
+//! Tokens: every operation on them.
+
+mod card_details;
+mod create_token;
+mod deduplication;
+mod delete_token;
+mod detokenize;
+mod expire_token;
+mod expressions;
+mod get_token;
+mod list_tokens;
+mod search_tokens;
+mod tokenize;
+mod tokenize_duplicates;
+mod update_token;

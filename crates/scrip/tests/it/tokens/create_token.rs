@@ -1,0 +1,266 @@
+//! Create Token.
+
+use serde_json::{Value, json};
+
+use crate::harness::server::{ACME, SHARED, card, new_number};
+
+#[track_caller]
+fn accept(body: Value) -> Value {
+    SHARED.created(&ACME.private, &body)
+}
+
+#[track_caller]
+fn refuse(body: Value, attribute: &str) {
+    SHARED.create(&ACME.private, &body).refused(400, attribute);
+}
+
+#[test]
+fn a_card_with_every_attribute() {
+    let number = new_number();
+    let mut body = card(&number);
+    let own = json!({
+        "id": "every-attribute",
+        "containers": ["/PCI/High/", "/customers/"],
+        "metadata": {"customer": "7"},
+        "mask": {"number": "{{ data.number | reveal_last: 4 }}"},
+        "search_indexes": ["{{ data.number | last4 }}"],
+        "fingerprint_expression": "{{ data.number }}-{{ metadata.customer }}",
+        "deduplicate_token": false,
+        "expires_at": "2090-08-27T04:23:57+02:00",
+        "privacy": {"ignored": true},
+        "unknown": 1,
+    });
+    body.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+    let token = accept(body);
+    assert_eq!(token["id"], "every-attribute");
+    assert_eq!(token["tenant_id"], ACME.tenant.id.to_string());
+    assert_eq!(token["type"], "card");
+    let data =
+        json!({"number": number, "expiration_month": 7, "expiration_year": 2031, "cvc": "123"});
+    assert_eq!(token["data"], data);
+    assert_eq!(token["containers"], json!(["/pci/high/", "/customers/"]));
+    assert_eq!(token["metadata"], json!({"customer": "7"}));
+    assert_eq!(token["mask"], json!({"number": "{{ data.number | reveal_last: 4 }}"}));
+    assert_eq!(token["search_indexes"], json!(["{{ data.number | last4 }}"]));
+    assert_eq!(token["expires_at"], "2090-08-27T02:23:57+00:00");
+    assert_eq!(token["_extras"], json!({"deduplicated": false}));
+    let last4 = &number[12..];
+    let details = json!({"bin": &number[..8], "last4": last4, "expiration_month": 7,
+        "expiration_year": 2031, "brand": "visa"});
+    assert_eq!(token["card"], details);
+    assert!(token["fingerprint"].as_str().unwrap().len() > 40);
+    assert!(token["created_at"].as_str().unwrap().ends_with("+00:00"));
+    assert!(token.get("modified_at").is_none());
+
+    // What was answered is what is kept.
+    let mut read = SHARED.get(&ACME.private, "every-attribute").json();
+    read.as_object_mut().unwrap().insert("_extras".to_owned(), json!({"deduplicated": false}));
+    assert_eq!(read, token);
+}
+
+#[test]
+fn all_nine_types_with_their_defaults() {
+    let number = new_number();
+    let cases = [
+        ("token", json!({"any": [1, null]}), "/general/high/", Value::Null),
+        ("card", json!({"number": number}), "/pci/high/", json!("{{ data.number }}")),
+        ("card_number", json!(number), "/pci/high/", json!("{{ data }}")),
+        ("network_token", json!({"number": number}), "/pci/high/", json!("{{ data.number }}")),
+        (
+            "bank",
+            json!({"routing_number": "021000021", "account_number": "1234567"}),
+            "/bank/high/",
+            json!("{{ data.account_number }}|{{ data.routing_number }}"),
+        ),
+        ("us_bank_account_number", json!("1234567"), "/bank/high/", json!("{{ data }}")),
+        ("us_bank_routing_number", json!("021000021"), "/bank/low/", json!("{{ data }}")),
+        (
+            "social_security_number",
+            json!("123-45-6789"),
+            "/pii/high/",
+            json!("{{ data | remove: '-' }}"),
+        ),
+        (
+            "employer_id_number",
+            json!("12-3456789"),
+            "/pii/high/",
+            json!("{{ data | remove: '-' }}"),
+        ),
+    ];
+    for (kind, data, container, fingerprint) in cases {
+        let token = accept(json!({"type": kind, "data": data}));
+        assert_eq!(token["containers"], json!([container]), "{kind}");
+        assert_eq!(token["data"], data, "{kind}");
+        if !fingerprint.is_null() {
+            assert_eq!(token["fingerprint_expression"], fingerprint, "{kind}");
+        }
+    }
+}
+
+#[test]
+fn masks_for_a_browser() {
+    let cases = [
+        ("us_bank_account_number", json!("1234567"), json!("XXX4567")),
+        ("us_bank_account_number", json!("1234"), json!("XXXX")),
+        ("social_security_number", json!("123-45-6789"), json!("XXX-XX-6789")),
+        (
+            "bank",
+            json!({"routing_number": "021000021", "account_number": "123456"}),
+            json!({"routing_number": "021000021", "account_number": "XX3456"}),
+        ),
+    ];
+    for (kind, data, masked) in cases {
+        let token = SHARED.created(&ACME.public, &json!({"type": kind, "data": data}));
+        assert_eq!(token["data"], masked, "{kind}");
+    }
+    let token = SHARED.created(&ACME.public, &json!({"type": "token", "data": "secret"}));
+    assert!(token.get("data").is_none(), "a token without a mask shows nothing");
+}
+
+#[test]
+fn numbers_are_kept_exactly() {
+    let text = r#"{"type":"token","data":{"long":12345678901234567890123,"price":10.50}}"#;
+    let ask = SHARED.ask("POST", "/tokens").key(&ACME.private).text("application/json", text);
+    let reply = ask.send();
+    assert_eq!(reply.status, 201);
+    let kept = r#""data":{"long":12345678901234567890123,"price":10.50}"#;
+    assert!(reply.text.contains(kept), "{}", reply.text);
+    let id = reply.json()["id"].as_str().unwrap().to_owned();
+    assert!(SHARED.get(&ACME.private, &id).text.contains(kept));
+}
+
+#[test]
+fn the_same_value_has_the_same_fingerprint_by_tenant_and_type() {
+    let number = new_number();
+    let token =
+        |kind: &str| accept(json!({"type": kind, "data": number.as_str()}))["fingerprint"].clone();
+    assert_eq!(token("card_number"), token("card_number"));
+    assert_ne!(token("card_number"), token("token"));
+    let elsewhere = SHARED.tenant(scrip_core::tenant::Settings::default());
+    let other = SHARED.created(&elsewhere.private, &json!({"type": "card_number", "data": number}));
+    assert_ne!(other["fingerprint"], token("card_number"));
+}
+
+#[test]
+fn ids() {
+    let id = "an-id-of-ones-own";
+    accept(json!({"id": id, "type": "token", "data": 1}));
+    let again = SHARED.create(&ACME.private, &json!({"id": id, "type": "token", "data": 2}));
+    again.refused(409, "id exists");
+    assert_eq!(SHARED.get(&ACME.private, id).json()["data"], 1);
+
+    let computed =
+        accept(json!({"id": "alias-{{ data | last4 }}", "type": "token", "data": "abcdefgh"}));
+    assert_eq!(computed["id"], "alias-efgh");
+    let given = accept(json!({"type": "token", "data": 1}))["id"].as_str().unwrap().to_owned();
+    assert_eq!(uuid::Uuid::parse_str(&given).unwrap().get_version_num(), 4);
+
+    refuse(json!({"id": "ab", "type": "token", "data": 1}), "id");
+    refuse(json!({"id": "a/b/c", "type": "token", "data": 1}), "id");
+    refuse(json!({"id": 123, "type": "token", "data": 1}), "id");
+    let number = new_number();
+    refuse(json!({"id": format!("x{number}"), "type": "card_number", "data": number}), "id");
+    refuse(json!({"id": "{{ data }}", "type": "card_number", "data": number}), "id");
+    refuse(
+        json!({"id": "{{ data | reveal_last: 15 }}", "type": "card_number", "data": number}),
+        "id",
+    );
+    let shown = json!({"id": "card-{{ data | last4 }}-x", "type": "card_number", "data": number});
+    assert_eq!(accept(shown)["id"], format!("card-{}-x", &number[12..]));
+    refuse(
+        json!({"id": "{{ data }}", "type": "social_security_number", "data": "123-45-6789"}),
+        "id",
+    );
+    refuse(
+        json!({"id": "ssn 123456789", "type": "social_security_number", "data": "123-45-6789"}),
+        "id",
+    );
+    let spaced = format!("{}-{}", &number[..8], &number[8..]);
+    refuse(json!({"id": spaced, "type": "card_number", "data": number}), "id");
+}
+
+#[test]
+fn what_breaks_a_rule_is_named() {
+    let number = new_number();
+    refuse(json!({}), "type");
+    refuse(json!({"type": "token"}), "data");
+    refuse(json!({"type": "token", "data": null}), "data");
+    refuse(json!({"type": "card_token", "data": 1}), "type");
+    refuse(json!({"type": 7, "data": 1}), "type");
+    refuse(json!({"type": "card", "data": {"number": "4111111111111112"}}), "data.number");
+    refuse(
+        json!({"type": "card", "data": {"number": number, "expiration_month": 13}}),
+        "data.expiration_month",
+    );
+    refuse(
+        json!({"type": "card", "data": {"number": number, "expiration_year": 31}}),
+        "data.expiration_year",
+    );
+    refuse(json!({"type": "card", "data": {"number": number, "cvc": "12"}}), "data.cvc");
+    refuse(json!({"type": "card", "data": number}), "data");
+    refuse(
+        json!({"type": "bank", "data": {"routing_number": "021000022", "account_number": "1"}}),
+        "data.routing_number",
+    );
+    refuse(
+        json!({"type": "bank", "data": {"routing_number": "021000021", "account_number": "x"}}),
+        "data.account_number",
+    );
+    refuse(json!({"type": "token", "data": 1, "containers": ["/a/", "b"]}), "containers[1]");
+    refuse(json!({"type": "token", "data": 1, "containers": []}), "containers");
+    refuse(json!({"type": "token", "data": 1, "containers": "/a/"}), "containers");
+    refuse(json!({"type": "token", "data": 1, "metadata": {"a": 1}}), "metadata");
+    refuse(json!({"type": "token", "data": 1, "deduplicate_token": "yes"}), "deduplicate_token");
+    refuse(json!({"type": "token", "data": 1, "expires_at": "soon"}), "expires_at");
+    refuse(json!({"type": "token", "data": 1, "expires_at": "1/1/2020"}), "expires_at");
+    refuse(json!({"type": "token", "data": 1, "mask": "{{ data | shout }}"}), "mask");
+    refuse(
+        json!({"type": "token", "data": 1, "fingerprint_expression": "{{ data"}),
+        "fingerprint_expression",
+    );
+    refuse(
+        json!({"type": "token", "data": 1, "fingerprint_expression": "{{ data.none }}"}),
+        "fingerprint_expression",
+    );
+    refuse(
+        json!({"type": "token", "data": {"a": 1}, "search_indexes": ["{{ data }}"]}),
+        "search_indexes[0]",
+    );
+    refuse(
+        json!({"type": "token", "data": 1, "search_indexes": ["{{ data.none }}"]}),
+        "search_indexes[0]",
+    );
+    refuse(json!({"token_intent_id": "x"}), "token_intent_id");
+    refuse(json!({"token_intent_id": "x", "type": "token", "data": 1}), "token_intent_id");
+    refuse(json!([]), "object");
+}
+
+#[test]
+fn an_expression_cannot_exhaust_the_server() {
+    let text = "x".repeat(400_000);
+    let bomb = json!({"type": "token", "data": text, "mask": vec!["{{data}}"; 45_000]});
+    SHARED.create(&ACME.public, &bomb).refused(400, "mask");
+    let chain = format!("{{{{ data {} }}}}", "|stringify".repeat(390));
+    let chain = json!({"type": "token", "data": text, "search_indexes": vec![chain; 16]});
+    SHARED.create(&ACME.public, &chain).refused(400, "search_indexes[0]");
+    // What one value needs is always there.
+    accept(json!({"type": "token", "data": text, "mask": "{{ data | stringify }}"}));
+}
+
+#[test]
+fn a_card_number_is_not_written_into_its_mask() {
+    let number = new_number();
+    let spaced = format!("{} {}", &number[..8], &number[8..]);
+    for mask in [json!({"number": number}), json!(["a", {"b": spaced}])] {
+        refuse(json!({"type": "card", "data": {"number": number}, "mask": mask}), "mask");
+    }
+}
+
+#[test]
+fn everything_wrong_is_told_at_once() {
+    let reply =
+        SHARED.create(&ACME.private, &json!({"type": 1, "metadata": 1, "containers": ["x"]}));
+    let errors = reply.json()["errors"].as_object().unwrap().clone();
+    let fields: Vec<_> = errors.keys().map(String::as_str).collect();
+    assert_eq!(fields, ["containers[0]", "data", "metadata", "type"]);
+}

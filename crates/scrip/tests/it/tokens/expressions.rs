@@ -1,0 +1,176 @@
+//! Expressions where clients meet them: ids, masks, fingerprints, indexes.
+
+use std::collections::BTreeSet;
+
+use scrip_core::permission::{
+    Permission::{TokenCreate, TokenRead, TokenUpdate},
+    Transform::Mask,
+};
+use serde_json::{Value, json};
+
+use crate::harness::server::{ACME, SHARED, card, grant, new_number, text};
+
+fn masked(body: &Value) -> Value {
+    let token = SHARED.created(&ACME.private, body);
+    let key = SHARED.rules(&ACME.tenant, vec![grant("/", Mask, &[TokenRead])]);
+    SHARED.get(&key, &text(&token, "id")).json()["data"].clone()
+}
+
+#[test]
+fn masks_are_evaluated_leaf_by_leaf_and_keep_types() {
+    let mask = json!({
+        "year": "{{ data.year }}",
+        "lone": "{{ data.list }}",
+        "text": "{{ data.year }}!",
+        "tier": "{% if data.year > 2030 %}new{% else %}old{% endif %}",
+        "comma": "{{ data.name, reveal_last: 2 }}",
+        "loop": "{% for it in data.list %}[{{ it }}]{% endfor %}",
+        "hash": "{{ data.name | hmac: 'sha-256', 'k' | to_base16 | slice: 0, 4 }}",
+        "path": "{{ data | json: '$.list[1]' }}",
+        "fixed": [1, "as it is", null],
+    });
+    let data = json!({"year": 2031, "list": [1, 2], "name": "Hopper"});
+    let shown = masked(&json!({"type": "token", "data": data, "mask": mask}));
+    assert_eq!(shown["year"], 2031);
+    assert_eq!(shown["lone"], json!([1, 2]));
+    assert_eq!(shown["text"], "2031!");
+    assert_eq!(shown["tier"], "new");
+    assert_eq!(shown["comma"], "XXXXer");
+    assert_eq!(shown["loop"], "[1][2]");
+    assert_eq!(shown["hash"].as_str().unwrap().len(), 4);
+    assert_eq!(shown["path"], 2);
+    assert_eq!(shown["fixed"], json!([1, "as it is", null]));
+}
+
+#[test]
+fn an_error_names_the_attribute_and_the_place() {
+    let table = [
+        (json!({"mask": "{{ data | nothing }}"}), "mask", "at character"),
+        (json!({"mask": {"a": "{% if %}"}}), "mask", "at character"),
+        (json!({"mask": "{{ data | alias_card }}"}), "mask", "alias"),
+        (
+            json!({"search_indexes": ["{{ data }}", "{{ data | }}"]}),
+            "search_indexes[1]",
+            "at character",
+        ),
+        (
+            json!({"search_indexes": ["{{ data | alias_preserve_length: 1 }}"]}),
+            "search_indexes[0]",
+            "alias",
+        ),
+        (json!({"search_indexes": ["{{ nothing_here }}"]}), "search_indexes[0]", "at character"),
+        (
+            json!({"fingerprint_expression": "{{ data | to_number }}"}),
+            "fingerprint_expression",
+            "at character",
+        ),
+        (
+            json!({"fingerprint_expression": "{{ data | alias_card }}"}),
+            "fingerprint_expression",
+            "alias",
+        ),
+        (json!({"id": "{{ data | times: 2 }}"}), "id", "at character"),
+        (json!({"mask": "{".repeat(5000) + "{{ data }}"}), "mask", "too long"),
+        (
+            json!({"mask": "{% for a in (1..100000) %}{% for b in (1..100000) %}x{% endfor %}{% endfor %}"}),
+            "mask",
+            "at character",
+        ),
+    ];
+    for (attributes, attribute, expected) in table {
+        let mut body = json!({"type": "token", "data": "a secret of seven words"});
+        body.as_object_mut().unwrap().extend(attributes.as_object().unwrap().clone());
+        let reply = SHARED.create(&ACME.private, &body);
+        reply.refused(400, attribute);
+        let said = reply.json()["errors"][attribute].to_string();
+        assert!(said.contains(expected), "{attribute}: {said}");
+        assert!(!reply.text.contains("seven"), "{}", reply.text);
+    }
+}
+
+#[test]
+fn a_card_gets_an_alias_that_looks_like_it() {
+    let number = new_number();
+    let mut body = card(&number);
+    body["id"] = json!("{{ data.number | alias_card: 'true', 'true' }}");
+    let one = SHARED.created(&ACME.private, &body);
+    let two = SHARED.created(&ACME.private, &body);
+    for id in [text(&one, "id"), text(&two, "id")] {
+        assert_eq!((id.len(), &id[..8], &id[12..]), (16, &number[..8], &number[12..]));
+        assert_ne!(id, number);
+        assert_eq!(SHARED.get(&ACME.private, &id).json()["data"]["number"], number);
+    }
+    assert_ne!(one["id"], two["id"]);
+}
+
+#[test]
+fn an_alias_without_a_free_value_becomes_an_id_like_any_other() {
+    let keys = SHARED.tenant(scrip_core::tenant::Settings::default());
+    // One letter or digit by chance: sixty-two values, and then none.
+    let body =
+        json!({"type": "token", "data": "xyz", "id": "{{ data | alias_preserve_length: 2, 0 }}"});
+    let ids: BTreeSet<String> =
+        (0..90).map(|_| text(&SHARED.created(&keys.private, &body), "id")).collect();
+    assert_eq!(ids.len(), 90, "each has one of its own");
+    let (short, long): (Vec<_>, Vec<_>) = ids.iter().partition(|it| it.len() == 3);
+    assert!(short.len() > 30 && short.iter().all(|it| it.starts_with("xy")), "{short:?}");
+    assert!(long.len() >= 28 && long.iter().all(|it| it.len() == 36), "{long:?}");
+    // One that is computed and taken is taken.
+    let body = json!({"type": "token", "data": "once", "id": "{{ data | append: '-only' }}"});
+    SHARED.created(&keys.private, &body);
+    SHARED.create(&keys.private, &body).refused(409, "id");
+}
+
+#[test]
+fn fingerprints_know_data_and_metadata() {
+    let keys = SHARED.tenant(scrip_core::tenant::Settings::default());
+    let create = |metadata: &str, expression: &str| {
+        let body = json!({"type": "token", "data": {"a": 1}, "metadata": {"of": metadata},
+            "fingerprint_expression": expression});
+        text(&SHARED.created(&keys.private, &body), "fingerprint")
+    };
+    let both = "{{ data.a }}/{{ metadata.of | downcase }}";
+    assert_eq!(create("A", both), create("a", both));
+    assert_ne!(create("A", both), create("b", both));
+    let branch = "{% if metadata.of == 'a' %}{{ data.a }}{% else %}other{% endif %}";
+    assert_eq!(create("b", branch), create("c", branch));
+    assert_ne!(create("a", branch), create("b", branch));
+}
+
+/// Somebody who may update and sees masks tries to learn a number that others stored.
+#[test]
+fn the_scripted_attack_learns_nothing() {
+    let attacker =
+        SHARED.rules(&ACME.tenant, vec![grant("/", Mask, &[TokenCreate, TokenRead, TokenUpdate])]);
+    // Two cards that look alike.
+    let numbers = ["4000001200003456", "4000001277773456"].map(|number| {
+        let sum = |number: &str| -> u32 {
+            let weigh = |(at, c): (usize, char)| {
+                let digit = c.to_digit(10).unwrap();
+                if at % 2 == 0 { digit } else { digit * 2 / 10 + digit * 2 % 10 }
+            };
+            number.chars().rev().enumerate().map(weigh).sum()
+        };
+        let with = |digit: u32| format!("{}{digit}{}", &number[..8], &number[9..]);
+        (0..10).map(with).find(|it| sum(it).is_multiple_of(10)).unwrap()
+    });
+    let ids =
+        numbers.each_ref().map(|number| text(&SHARED.created(&ACME.private, &card(number)), "id"));
+    let before = ids.each_ref().map(|id| SHARED.get(&attacker, id).json()["data"].clone());
+    assert_eq!(before[0], before[1]);
+    for digit in 0..10 {
+        let prefix = &numbers[0][..8];
+        let ask = format!(
+            "{{% if data.number contains '{prefix}{digit}' %}}hit{{% else %}}miss{{% endif %}}"
+        );
+        for attribute in ["mask", "fingerprint_expression", "search_indexes"] {
+            let value = if attribute == "search_indexes" { json!([ask]) } else { json!(ask) };
+            let patch = json!({ (attribute): value });
+            for id in &ids {
+                SHARED.patch(&attacker, id, &patch).refused(403, attribute);
+            }
+        }
+    }
+    let after = ids.each_ref().map(|id| SHARED.get(&attacker, id).json()["data"].clone());
+    assert_eq!(before, after);
+}

@@ -1,0 +1,78 @@
+//! Get Token: transforms, expiry to the instant, and the life of a cvc.
+
+use std::time::Duration;
+
+use scrip_core::tenant::Settings;
+use serde_json::json;
+
+use crate::harness::server::{ACME, SHARED, Server, card, new_number};
+
+#[test]
+fn unknown_and_foreign_ids_are_the_same_404() {
+    let elsewhere = SHARED.tenant(Settings::default());
+    let id = "somebody-elses";
+    SHARED.created(&elsewhere.private, &json!({"id": id, "type": "token", "data": 1}));
+    let foreign = SHARED.get(&ACME.private, id);
+    let unknown = SHARED.get(&ACME.private, "nobodys-at-all");
+    foreign.refused(404, "no such thing");
+    let without_trace = |mut body: serde_json::Value| {
+        body.as_object_mut().unwrap().remove("instance");
+        body
+    };
+    assert_eq!(without_trace(foreign.json()), without_trace(unknown.json()));
+    assert_eq!(SHARED.get(&ACME.private, "ab").status, 404);
+    assert_eq!(SHARED.get(&elsewhere.private, id).status, 200);
+}
+
+#[test]
+fn ids_that_need_escapes() {
+    SHARED.created(&ACME.private, &json!({"id": "größe 7", "type": "token", "data": 1}));
+    assert_eq!(SHARED.get(&ACME.private, "gr%C3%B6%C3%9Fe%207").json()["id"], "größe 7");
+    assert_eq!(SHARED.get(&ACME.private, "%FF%FE%FD").status, 404);
+}
+
+#[test]
+fn a_token_is_gone_at_the_instant_it_expires() {
+    let server = Server::start();
+    let keys = server.tenant(Settings::default());
+    let body = json!({"id": "short-lived", "type": "token", "data": 1, "expires_at": "2090-01-01T00:00:00Z"});
+    server.created(&keys.private, &body);
+    let left = server.ask("GET", "/tokens/short-lived").key(&keys.private).send();
+    assert_eq!(left.status, 200);
+
+    // 2090-01-01 is 3,786,912,000 seconds after 1970.
+    let now = scrip_core::time::Clock::now(&*server.clock).unix_ms;
+    let left_ms = u64::try_from(3_786_912_000_000 - now).unwrap();
+    server.clock.advance(Duration::from_millis(left_ms - 5_000));
+    assert_eq!(server.get(&keys.private, "short-lived").status, 200);
+    server.clock.advance(Duration::from_secs(5));
+    server.get(&keys.private, "short-lived").refused(404, "no such thing");
+    assert_eq!(
+        server.patch(&keys.private, "short-lived", &json!({"expires_at": null})).status,
+        404
+    );
+    assert_eq!(server.ask("DELETE", "/tokens/short-lived").key(&keys.private).send().status, 404);
+    // Its id is free again.
+    server.created(&keys.private, &json!({"id": "short-lived", "type": "token", "data": 2}));
+}
+
+#[test]
+fn a_cvc_leaves_after_its_hour_and_a_patched_one_has_its_own() {
+    let server = Server::start();
+    let keys = server.tenant(Settings::default());
+    let mut body = card(&new_number());
+    body["id"] = json!("with-cvc");
+    server.created(&keys.private, &body);
+    let cvc = || server.get(&keys.private, "with-cvc").json()["data"].get("cvc").cloned();
+    assert_eq!(cvc(), Some(json!("123")));
+    server.clock.advance(Duration::from_secs(30 * 60));
+    let patched = server.patch(&keys.private, "with-cvc", &json!({"data": {"cvc": "9876"}}));
+    assert_eq!(patched.json()["data"]["cvc"], "9876");
+    server.clock.advance(Duration::from_secs(40 * 60));
+    assert_eq!(cvc(), Some(json!("9876")), "its own clock runs");
+    let kept = server.patch(&keys.private, "with-cvc", &json!({"data": {"expiration_month": 1}}));
+    assert_eq!(kept.json()["data"]["cvc"], "9876", "another patch leaves it and its clock alone");
+    server.clock.advance(Duration::from_secs(20 * 60));
+    assert_eq!(cvc(), None);
+    assert_eq!(server.get(&keys.private, "with-cvc").json()["data"]["expiration_month"], 1);
+}

@@ -1,0 +1,186 @@
+//! Search Tokens, by cursor and by page number.
+
+use std::time::Duration;
+
+use scrip_core::{
+    permission::{ApplicationKind, Permission, Transform},
+    tenant::Settings,
+};
+use serde_json::{Value, json};
+
+use crate::harness::server::{Keys, Reply, Server, grant, text};
+
+fn searched_tenant() -> (Server, Keys) {
+    let server = Server::start();
+    let keys = server.tenant(Settings::default());
+    let make = |body: &Value| {
+        server.clock.advance(Duration::from_secs(1));
+        server.created(&keys.private, body);
+    };
+    make(&json!({"id": "ssn-1", "type": "social_security_number", "data": "123-45-6789",
+        "metadata": {"customer": "7", "Plan": "Gold card"}}));
+    make(&json!({"id": "ssn-2", "type": "social_security_number", "data": "987-65-6789",
+        "containers": ["/other/"], "metadata": {"customer": "8", "Plan": "Gold card"}}));
+    make(&json!({"id": "card-1", "type": "card", "data": {"number": "4242424242424242"},
+        "search_indexes": ["{{ data.number }}", "{{ data.number | last4 }}"]}));
+    make(&json!({"id": "plain", "type": "token", "data": "123-45-6789"}));
+    (server, keys)
+}
+
+fn ids(reply: &Reply) -> Vec<String> {
+    reply.is(200)["data"].as_array().unwrap().iter().map(|it| text(it, "id")).collect()
+}
+
+#[test]
+fn by_cursor() {
+    let (server, keys) = searched_tenant();
+    let search = |query: &str| {
+        ids(&server.post(&keys.private, "/v2/tokens/search", &json!({"query": query})))
+    };
+    assert_eq!(search("data:123-45-6789"), ["ssn-1"]);
+    assert_eq!(search(r#"data:"123456789""#), ["ssn-1"]);
+    // By container, descending: /pii/high/ before /other/.
+    assert_eq!(search("data:6789"), ["ssn-1", "ssn-2"]);
+    assert_eq!(search("data:6789 AND container:/other/"), ["ssn-2"]);
+    assert_eq!(search(r#"container:"/other/" AND data:6789"#), ["ssn-2"]);
+    assert_eq!(search("data:4242"), ["card-1"]);
+    assert_eq!(search("data:4242424242424242"), ["card-1"]);
+    assert_eq!(search("data:42"), [""; 0]);
+    assert_eq!(search("type:social_security_number"), ["ssn-1", "ssn-2"]);
+    assert_eq!(search("metadata.customer:7"), ["ssn-1"]);
+    assert_eq!(search(r#"metadata.Plan:"Gold card""#), ["ssn-1", "ssn-2"]);
+    assert_eq!(search(r#"metadata.Plan:"gold card""#), [""; 0]);
+    let fingerprint = text(&server.get(&keys.private, "card-1").json(), "fingerprint");
+    assert_eq!(search(&format!("fingerprint:{fingerprint}")), ["card-1"]);
+    // What changes is found by what it becomes.
+    server.patch(&keys.private, "card-1", &json!({"data": {"number": "4000056655665556"}})).is(200);
+    assert_eq!(search("data:4242"), [""; 0]);
+    assert_eq!(search("data:5556"), ["card-1"]);
+    server.remove(&keys.private, "/tokens/card-1").is(204);
+    assert_eq!(search("data:5556"), [""; 0]);
+}
+
+#[test]
+fn by_page_number() {
+    let (server, keys) = searched_tenant();
+    let ask = |body: Value| server.post(&keys.private, "/tokens/search", &body);
+    let search = |query: &str| ids(&ask(json!({"query": query})));
+    assert_eq!(search("id:ssn-1"), ["ssn-1"]);
+    assert_eq!(search("id:nobody"), [""; 0]);
+    assert_eq!(search("data:6789"), ["ssn-2", "ssn-1"]);
+    assert_eq!(search(r#"metadata.plan:"GOLD CARD""#), ["ssn-2", "ssn-1"]);
+    assert_eq!(search(r#"metadata.plan:"gold card" AND metadata.customer:7"#), ["ssn-1"]);
+    let second = ask(json!({"query": "data:6789", "page": 2, "size": 1}));
+    assert_eq!(ids(&second), ["ssn-1"]);
+    let expected = json!({"total_items": 2, "page_number": 2, "page_size": 1, "total_pages": 2});
+    assert_eq!(second.json()["pagination"], expected);
+}
+
+#[test]
+fn pages_by_cursor() {
+    let (server, keys) = searched_tenant();
+    let ask = |body: Value| server.post(&keys.private, "/v2/tokens/search", &body);
+    let first = ask(json!({"query": "data:6789", "size": 1, "start": null}));
+    assert_eq!(ids(&first), ["ssn-1"]);
+    let start = text(&first.json()["pagination"], "next");
+    let second = ask(json!({"query": "data:6789", "size": 1, "start": start}));
+    assert_eq!(ids(&second), ["ssn-2"]);
+    assert_eq!(second.json()["pagination"], json!({"page_size": 1, "next": null}));
+    ask(json!({"query": "data:4242", "start": start})).invalid("start");
+    ask(json!({"query": "data:6789 AND container:/other/", "start": start})).invalid("start");
+    let listed = server.fetch(&keys.private, &format!("/v2/tokens?start={start}"));
+    listed.invalid("start");
+}
+
+#[test]
+fn what_is_refused_names_its_rule() {
+    let (server, keys) = searched_tenant();
+    let both = ["/v2/tokens/search", "/tokens/search"];
+    let rows = [
+        ("data:a OR data:b", "OR is not supported"),
+        ("NOT data:a", "negation"),
+        ("-data:a", "negation"),
+        ("(data:a)", "parentheses"),
+        ("data:4*", "wildcards"),
+        ("data:[1 TO 2]", "ranges"),
+        ("4242", "must be made of terms"),
+        ("", "must have a term"),
+    ];
+    let refused = |path: &str, query: &str, rule: &str| {
+        let reply = server.post(&keys.private, path, &json!({"query": query}));
+        reply.invalid("query");
+        assert!(reply.text.contains(rule), "{query}: {}", reply.text);
+    };
+    for path in both {
+        for (query, rule) in rows {
+            refused(path, query, rule);
+        }
+        let ask = |body: Value| server.post(&keys.private, path, &body);
+        ask(json!({})).invalid("query");
+        ask(json!({"query": 7})).invalid("query");
+        ask(json!({"query": "data:a", "size": 101})).invalid("size");
+        ask(json!({"query": "data:a", "size": "5"})).invalid("size");
+        assert_eq!(
+            server.ask("POST", path).key(&keys.private).text("text/plain", "{}").send().status,
+            415
+        );
+    }
+    let by_number = [
+        ("type:card", "any more"),
+        ("created_at:2020", "any more"),
+        ("id:abc AND metadata.a:b", "only terms about metadata"),
+        ("data:a AND data:b", "only terms about metadata"),
+        ("colour:red", "must be about id, data or metadata"),
+    ];
+    for (query, rule) in by_number {
+        refused("/tokens/search", query, rule);
+    }
+    let by_cursor = [
+        ("id:abc", "cannot be searched for"),
+        ("metadata.a:b AND metadata.c:d", "one term about"),
+        ("container:/a/", "one term about"),
+        ("data:a AND container:/a/ AND container:/b/", "one term about"),
+        ("created_at:2020", "one term about"),
+        ("type:robot", "is not a type"),
+        ("data:a AND container:x", "must begin and end with"),
+    ];
+    for (query, rule) in by_cursor {
+        refused("/v2/tokens/search", query, rule);
+    }
+    server
+        .post(&keys.private, "/tokens/search", &json!({"query": "data:a", "page": 0}))
+        .invalid("page");
+    // What was asked for is in no answer.
+    let reply =
+        server.post(&keys.private, "/tokens/search", &json!({"query": "data:4242424242424242*"}));
+    assert!(!reply.text.contains("4242"));
+}
+
+#[test]
+fn by_a_right_of_its_own() {
+    let (server, keys) = searched_tenant();
+    let read = &[Permission::TokenRead];
+    let reader = server.permissions(&keys.tenant, ApplicationKind::Private, read);
+    for path in ["/v2/tokens/search", "/tokens/search"] {
+        let body = json!({"query": "data:6789"});
+        server.post(&reader, path, &body).refused(403, "token:search");
+        let search = &[Permission::TokenSearch];
+        let key = server.rules(&keys.tenant, vec![grant("/other/", Transform::Mask, search)]);
+        let found = server.post(&key, path, &body);
+        assert_eq!(ids(&found), ["ssn-2"]);
+        assert_eq!(found.json()["data"][0]["data"], "XXX-XX-6789");
+    }
+}
+
+/// Nothing is remembered of a search: the second answer is today's.
+#[test]
+fn an_idempotency_key_is_ignored() {
+    let (server, keys) = searched_tenant();
+    let search = || {
+        let ask = server.ask("POST", "/v2/tokens/search").key(&keys.private).once("again");
+        ids(&ask.json(&json!({"query": "data:6789"})).send())
+    };
+    assert_eq!(search().len(), 2);
+    server.remove(&keys.private, "/tokens/ssn-2").is(204);
+    assert_eq!(search().len(), 1);
+}

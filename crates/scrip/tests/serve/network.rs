@@ -1,0 +1,7 @@
+//! TLS, limits of several nodes, and PostgreSQL.
+
+mod limits;
+#[cfg(target_os = "linux")]
+mod postgres;
+mod tls;
+pub(crate) mod tls_client;

@@ -1,0 +1,105 @@
+//! Certificates, and a client that speaks TLS and either protocol.
+
+use std::{any::Any, fs, net::SocketAddr, os::unix::fs::PermissionsExt, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::stream;
+use http_body_util::{BodyExt, StreamBody, combinators::BoxBody};
+use hyper::{
+    Request, Response,
+    body::{Frame, Incoming},
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, ServerName},
+};
+use scrip_testing::process::harness::ProcessHarness;
+use tokio::{net::TcpStream, sync::mpsc, time::timeout};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A certificate for this machine, in the files that the settings of the house name.
+pub(crate) fn certify(house: &ProcessHarness) -> CertificateDer<'static> {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
+    fs::write(house.path("key.pem"), made.signing_key.serialize_pem()).expect("written");
+    let private = fs::Permissions::from_mode(0o600);
+    fs::set_permissions(house.path("key.pem"), private).expect("its owner's");
+    fs::write(house.path("cert.pem"), made.cert.pem()).expect("written");
+    made.cert.der().clone()
+}
+
+pub(crate) fn with_tls(house: ProcessHarness) -> ProcessHarness {
+    let house = house.set("SCRIP_TLS_CERTIFICATE", "cert.pem").set("SCRIP_TLS_KEY", "key.pem");
+    house.set("SCRIP_TLS_RELOAD_SECONDS", "1")
+}
+
+/// A connection that trusts this certificate only.
+pub(crate) async fn connect(
+    address: SocketAddr,
+    trusted: &CertificateDer<'static>,
+    protocol: &str,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.clone()).expect("a certificate");
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let config =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let mut config = config.expect("versions").with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+    let stream = TcpStream::connect(address).await?;
+    let name = ServerName::try_from("localhost").expect("a name");
+    timeout(PATIENCE, TlsConnector::from(Arc::new(config)).connect(name, stream)).await?
+}
+
+pub(crate) type Body = BoxBody<Bytes, std::io::Error>;
+
+/// A body whose pieces are sent by hand; it ends when the sender is dropped.
+pub(crate) fn body_by_hand() -> (mpsc::Sender<Bytes>, Body) {
+    let (sender, receiver) = mpsc::channel::<Bytes>(1);
+    let pieces = stream::unfold(receiver, async |mut it| {
+        let piece = it.recv().await?;
+        Some((Ok(Frame::data(piece)), it))
+    });
+    (sender, BodyExt::boxed(StreamBody::new(Box::pin(pieces))))
+}
+
+/// Sends one request on a connection of its own; the answer when it comes.
+pub(crate) async fn send(
+    stream: TlsStream<TcpStream>,
+    request: Request<Body>,
+) -> hyper::Result<Response<Incoming>> {
+    let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let io = TokioIo::new(stream);
+    if is_h2 {
+        let shaken = hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await?;
+        let (mut sender, connection) = shaken;
+        tokio::spawn(connection);
+        sender.send_request(request).await
+    } else {
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await?;
+        tokio::spawn(connection);
+        sender.send_request(request).await
+    }
+}
+
+/// Keeps a connection open without asking anything, as long as the value lives.
+pub(crate) async fn hold(stream: TlsStream<TcpStream>) -> hyper::Result<Box<dyn Any>> {
+    let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let io = TokioIo::new(stream);
+    if is_h2 {
+        let shaken = hyper::client::conn::http2::handshake::<_, _, Body>(TokioExecutor::new(), io);
+        let (sender, connection) = shaken.await?;
+        tokio::spawn(connection);
+        Ok(Box::new(sender))
+    } else {
+        Ok(Box::new(io))
+    }
+}
+
+pub(crate) async fn text(response: Response<Incoming>) -> String {
+    let bytes = timeout(PATIENCE, response.into_body().collect()).await.expect("in time");
+    String::from_utf8(bytes.expect("whole").to_bytes().to_vec()).expect("text")
+}

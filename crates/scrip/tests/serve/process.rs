@@ -1,0 +1,15 @@
+//! The process: its settings, secrets, bounds and background work.
+
+mod control;
+mod demo;
+#[cfg(target_os = "linux")]
+mod descriptors;
+mod expensive_expressions;
+#[cfg(target_os = "linux")]
+mod hygiene;
+mod sealed;
+mod secret_files;
+mod settings;
+mod sweeps;
+#[cfg(target_os = "linux")]
+pub(crate) mod verification_codes;

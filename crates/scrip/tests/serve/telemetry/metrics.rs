@@ -1,0 +1,230 @@
+//! `/metrics` of the real program: on a listener of its own, or for whoever has the key.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    time::Duration,
+};
+
+use scrip_testing::process::{
+    harness::{ProcessHarness, Running, eventually},
+    prometheus::Page,
+    terminate, wait,
+};
+use serde_json::json;
+
+const KEY: &str = "the-key-of-the-operator";
+
+fn agent() -> ureq::Agent {
+    ureq::Agent::config_builder().http_status_as_error(false).build().into()
+}
+
+fn fetch(url: &str, key: Option<&str>) -> (u16, String) {
+    let mut request = agent().get(url);
+    if let Some(key) = key {
+        request = request.header("Authorization", format!("Bearer {key}"));
+    }
+    let response = request.call().expect("an answer");
+    (response.status().as_u16(), response.into_body().read_to_string().expect("text"))
+}
+
+#[track_caller]
+pub(crate) fn scrape(server: &Running) -> Page {
+    let (status, text) = fetch(server.metrics.as_ref().expect("it shows metrics"), None);
+    assert_eq!(status, 200, "{text}");
+    Page::parse(&text)
+}
+
+fn listening(house: ProcessHarness) -> ProcessHarness {
+    house.set("SCRIP_METRICS_LISTEN", "127.0.0.1:0")
+}
+
+fn key_file(house: &ProcessHarness) -> String {
+    let path = house.path("metrics.key");
+    fs::write(&path, format!("{KEY}\n")).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn without_a_setting_there_are_no_metrics() {
+    let house = ProcessHarness::founded(crate::SCRIP);
+    let server = house.serve();
+    assert_eq!(server.metrics, None);
+    assert!(eventually(|| server.status("/readyz") == 200));
+    assert_eq!(server.status("/metrics"), 404);
+}
+
+#[test]
+fn a_listener_of_their_own_answers_while_the_vault_is_sealed() {
+    let house = listening(ProcessHarness::founded(crate::SCRIP));
+    let (file, away) = (house.data().join("root.key"), house.path("away"));
+    fs::rename(&file, &away).unwrap();
+    let server = house.serve();
+    assert_eq!(server.status("/metrics"), 503, "not where the clients ask");
+    assert_eq!(server.status("/tokens/1"), 503);
+    let page = scrape(&server);
+    assert_eq!(page.value("scrip_sealed", &[]), 1.0);
+    assert_eq!(page.value("scrip_requests_refused_total", &[("reason", "sealed")]), 2.0);
+
+    fs::rename(&away, &file).unwrap();
+    assert!(eventually(|| server.status("/readyz") == 200));
+    let page = scrape(&server);
+    assert_eq!(page.value("scrip_sealed", &[]), 0.0);
+    assert_eq!(page.value("scrip_build_info", &[("version", env!("CARGO_PKG_VERSION"))]), 1.0);
+    assert_eq!(server.status("/metrics"), 404);
+
+    let url = server.metrics.as_ref().unwrap();
+    let elsewhere = url.replace("/metrics", "/tokens");
+    assert_eq!(fetch(&elsewhere, None).0, 404);
+    assert_eq!(fetch(&format!("{url}/more"), None).0, 404);
+    let posted = agent().post(url).send("x").expect("an answer");
+    assert_eq!(posted.status(), 405);
+}
+
+#[test]
+fn with_a_key_and_no_listener_they_are_where_the_clients_ask() {
+    let house = ProcessHarness::founded(crate::SCRIP);
+    let file = key_file(&house);
+    let house = house.set("SCRIP_METRICS_KEY_FILE", &file);
+    let root = house.data().join("root.key");
+    let away = house.path("away");
+    fs::rename(&root, &away).unwrap();
+    let server = house.serve();
+    let url = format!("{}/metrics", server.url);
+    assert_eq!(fetch(&url, None).0, 401);
+    assert_eq!(fetch(&url, Some("the-key-of-the-operatos")).0, 401);
+    let (status, text) = fetch(&url, Some(KEY));
+    assert_eq!(status, 200);
+    assert_eq!(Page::parse(&text).value("scrip_sealed", &[]), 1.0, "sealed or not");
+    fs::rename(&away, &root).unwrap();
+    assert!(eventually(|| server.status("/readyz") == 200));
+    assert_eq!(fetch(&url, None).0, 401);
+    assert_eq!(Page::parse(&fetch(&url, Some(KEY)).1).value("scrip_sealed", &[]), 0.0);
+    assert!(!house.log().contains(KEY));
+}
+
+#[test]
+fn with_both_the_key_is_asked_for_there() {
+    let house = listening(ProcessHarness::founded(crate::SCRIP));
+    let file = key_file(&house);
+    let house = house.set("SCRIP_METRICS_KEY_FILE", &file);
+    let server = house.serve();
+    let url = server.metrics.clone().unwrap();
+    assert_eq!(fetch(&url, None).0, 401);
+    assert_eq!(fetch(&url, Some(KEY)).0, 200);
+    assert!(eventually(|| server.status("/readyz") == 200));
+    assert_eq!(fetch(&format!("{}/metrics", server.url), Some(KEY)).0, 404);
+}
+
+#[test]
+fn a_key_that_will_not_do_ends_the_start() {
+    let house = ProcessHarness::founded(crate::SCRIP);
+    let file = key_file(&house);
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    let house = house.set("SCRIP_METRICS_KEY_FILE", &file);
+    house.refused(&["serve"], "is open to others");
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    fs::write(&file, "short").unwrap();
+    house.refused(&["serve"], "at least 16 characters");
+    fs::remove_file(&file).unwrap();
+    house.refused(&["serve"], "metrics.key_file");
+
+    let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = held.local_addr().unwrap().to_string();
+    let house = ProcessHarness::founded(crate::SCRIP).set("SCRIP_METRICS_LISTEN", &taken);
+    house.refused(&["serve"], "metrics.listen: cannot listen on");
+    drop(held);
+}
+
+#[test]
+fn commits_take_time_and_the_process_is_known() {
+    let (house, key) = ProcessHarness::with_key(crate::SCRIP);
+    let house = listening(house);
+    let server = house.serve();
+    assert!(eventually(|| server.status("/readyz") == 200));
+    let body = json!({"type": "token", "data": 1});
+    for _ in 0..5 {
+        let request = agent().post(format!("{}/tokens", server.url)).header("BT-API-KEY", &key);
+        assert_eq!(request.send_json(&body).unwrap().status(), 201);
+    }
+    let page = scrape(&server);
+    let of = |name: &str| page.value(name, &[("log", "vault")]);
+    assert!(of("scrip_store_commit_duration_seconds_count") >= 5.0);
+    assert!(of("scrip_store_commit_duration_seconds_sum") > 0.0);
+    let created =
+        page.value("scrip_request_duration_seconds_sum", &[("operation", "create_token")]);
+    assert!(created > 0.0);
+    assert!(page.value("scrip_process_start_time_seconds", &[]) > 1_700_000_000.0);
+    if cfg!(target_os = "linux") {
+        // Whoever may not look into its own process would not see these.
+        assert!(page.value("scrip_process_resident_memory_bytes", &[]) > 1e6);
+        assert!(page.value("scrip_process_anonymous_memory_bytes", &[]) > 1e5);
+        assert!(page.value("scrip_process_open_fds", &[]) >= 5.0);
+        assert!(page.value("scrip_process_max_fds", &[]) >= 5.0);
+    }
+}
+
+/// A start sweeps at once, so what expired before it is counted soon.
+#[test]
+fn what_sweepers_remove_is_counted() {
+    let (house, key) = ProcessHarness::with_key(crate::SCRIP);
+    let house = listening(house);
+    let mut server = house.serve();
+    assert!(eventually(|| server.status("/readyz") == 200));
+    for _ in 0..3 {
+        let body = json!({"type": "token", "data": 1});
+        let request = agent().post(format!("{}/tokens", server.url)).header("BT-API-KEY", &key);
+        assert_eq!(request.send_json(&body).unwrap().status(), 201);
+    }
+    terminate(&server.child);
+    assert!(wait(&mut server.child, Duration::from_secs(20)).is_some());
+    let database = rusqlite::Connection::open(house.data().join("scrip.db")).unwrap();
+    assert_eq!(database.execute("UPDATE tokens SET expires_at = 1", []).unwrap(), 3);
+    drop(database);
+
+    let server = house.serve();
+    let removed = |kind| scrape(&server).value("scrip_sweeper_removed_total", &[("kind", kind)]);
+    assert!(eventually(|| removed("tokens") == 3.0), "{}", removed("tokens"));
+    assert_eq!(removed("token_intents"), 0.0);
+    let finished = || {
+        let name = "scrip_sweeper_last_finished_timestamp_seconds";
+        scrape(&server).value(name, &[("kind", "tokens")])
+    };
+    assert!(eventually(|| finished() > 1_700_000_000.0));
+}
+
+#[test]
+fn dev_shows_them_on_loopback_and_says_where() {
+    let house = ProcessHarness::new(crate::SCRIP);
+    let server = house.start(&["dev", "--json"]);
+    assert!(server.metrics.as_ref().unwrap().starts_with("http://127.0.0.1:"));
+    assert_eq!(scrape(&server).value("scrip_sealed", &[]), 0.0);
+    // Two of them do not get in each other's way.
+    let other = ProcessHarness::new(crate::SCRIP);
+    let other = other.start(&["dev", "--json"]);
+    assert_ne!(server.metrics, other.metrics);
+}
+
+#[test]
+fn metrics_listener_answers_probes_and_refuses_unknown_host_names() {
+    let house = listening(ProcessHarness::founded(crate::SCRIP))
+        .set("SCRIP_METRICS_HOSTS", "scrip.internal");
+    let (file, away) = (house.data().join("root.key"), house.path("away"));
+    fs::rename(&file, &away).unwrap();
+    let server = house.serve();
+    let url = server.metrics.clone().unwrap();
+    let ask = |path: &str, host: &str| {
+        let request = agent().get(url.replace("/metrics", path)).header("Host", host);
+        request.call().expect("an answer").status().as_u16()
+    };
+    assert_eq!(ask("/healthz", "localhost"), 200);
+    assert_eq!(ask("/readyz", "localhost"), 503, "sealed");
+    fs::rename(&away, &file).unwrap();
+    assert!(eventually(|| ask("/readyz", "localhost") == 200));
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        assert_eq!(ask(path, "scrip.internal:9464"), 200, "{path}");
+        assert_eq!(ask(path, "10.0.0.1"), 200, "{path}");
+        assert_eq!(ask(path, "attacker.example"), 421, "{path}");
+    }
+}
