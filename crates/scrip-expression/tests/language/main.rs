@@ -16,7 +16,6 @@ mod detokenize;
 mod fake;
 mod fuzz;
 mod generator;
-mod oracle;
 mod properties;
 mod standard;
 mod syntax;

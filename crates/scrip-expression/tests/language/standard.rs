@@ -1,4 +1,6 @@
-//! What the vectors of `oracle.rs` do not show: types, null, exact numbers, errors.
+//! What the vectors of `standard/oracle.rs` do not show: types, null, exact numbers, errors.
+
+mod oracle;
 
 use serde_json::{Value, json};
 

@@ -78,7 +78,7 @@ fn only_the_point(ours: &str, theirs: &str) -> bool {
 
 #[test]
 fn liquidjs_says_the_same() {
-    let vectors = include_str!("../../../../tests/expressions/vectors.json");
+    let vectors = include_str!("../../../../../tests/expressions/vectors.json");
     let vectors: Vec<Value> = serde_json::from_str(vectors).unwrap();
     let mut wrong = Vec::new();
     let mut met = vec![false; DIFFERENCES.len()];
