@@ -1,6 +1,6 @@
 // Writes vectors.json: what liquidjs makes of a few hundred expressions.
 //   npm ci && npm run record
-// crates/scrip-expression/tests/language/standard/oracle.rs compares, and lists where we differ and why.
+// crates/scrip-expression/tests/language/oracle.rs compares, and lists where we differ and why.
 import { writeFileSync } from 'node:fs';
 import { Liquid } from 'liquidjs';
 
