@@ -30,7 +30,6 @@ const PARAMETERS: [(&str, &[&str]); 9] = [
         "insert_tokens",
         &[
             "TENANT",
-            "ARRAY[:number]",
             "ARRAY[ID]",
             "ARRAY['card']",
             "ARRAY[:mac]",
@@ -41,6 +40,10 @@ const PARAMETERS: [(&str, &[&str]); 9] = [
             "ARRAY[0]",
             "ARRAY['']",
             "ARRAY[:body]",
+            "ARRAY[decode(repeat('00', 33), 'hex')]",
+            "ARRAY[FACET]",
+            "ARRAY[NULL]",
+            "ARRAY[:number]",
             "ARRAY[:number]",
             // Nothing of it ends while it is measured.
             "ARRAY[4102444800000]",
@@ -49,9 +52,6 @@ const PARAMETERS: [(&str, &[&str]); 9] = [
             "ARRAY['/pci/high/', '/pci/high/']",
             "ARRAY[:at, :at]",
             "ARRAY[:number, :number]",
-            "ARRAY[decode(repeat('00', 33), 'hex')]",
-            "ARRAY[FACET]",
-            "ARRAY[NULL]",
         ],
     ),
     (

@@ -116,9 +116,8 @@ async fn batch(
     (log, head): (Log, &Head),
     told: Option<Told>,
 ) -> anyhow::Result<Batch> {
-    let of = (log, head.tenant);
     let list = async |after| {
-        let records = vault.store.list_records(of, after, RECORDS_AT_ONCE).await;
+        let records = vault.store.list_records(log, head.tenant, after, RECORDS_AT_ONCE).await;
         let mut records = records.map_err(|it| explain(it.into()))?;
         records.retain(|it| it.n <= head.n);
         anyhow::Ok(records)

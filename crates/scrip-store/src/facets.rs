@@ -1,6 +1,6 @@
 //! The entries by which tokens are found, as both engines keep them.
 
-use scrip_core::{listing::Facet, token_type::TokenType};
+use scrip_core::{listing::Facet, store::TokenRecord, token_type::TokenType};
 
 /// A letter that keeps the facets apart, and what is looked for. Half a fingerprint is enough to
 /// find it by: the token's row has it whole.
@@ -20,4 +20,22 @@ pub(crate) fn facet_bytes(facet: &Facet) -> Vec<u8> {
 pub(crate) fn facets(facet: Option<Facet>) -> Vec<Facet> {
     let every = || TokenType::ALL.iter().copied().map(Facet::Type).collect();
     facet.map_or_else(every, |it| vec![it])
+}
+
+/// Facet and container of each entry of a token.
+pub(crate) fn entries(record: &TokenRecord) -> impl Iterator<Item = (Vec<u8>, &str)> {
+    Facet::of_record(record).flat_map(|facet| {
+        let facet = facet_bytes(&facet);
+        record.containers.iter().map(move |it| (facet.clone(), it.as_str()))
+    })
+}
+
+/// The facets and containers of a token's entries, side by side.
+pub(crate) fn entry_columns(record: &TokenRecord) -> (Vec<Vec<u8>>, Vec<&str>) {
+    entries(record).unzip()
+}
+
+/// Whether two versions of a token have the same entries.
+pub(crate) fn is_found_alike(before: &TokenRecord, after: &TokenRecord) -> bool {
+    before.containers == after.containers && Facet::of_record(before).eq(Facet::of_record(after))
 }

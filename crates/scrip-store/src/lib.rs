@@ -3,6 +3,8 @@
 pub mod claims;
 mod facets;
 pub mod postgres;
+mod shared;
+mod sql;
 pub mod sqlite;
 pub mod transfer;
 mod uses;

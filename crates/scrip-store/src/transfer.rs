@@ -11,11 +11,13 @@ mod kind;
 mod parts;
 mod row;
 mod standing;
+pub(crate) mod table;
 mod tally;
 mod token;
 
 use scrip_core::store::StoreFuture;
 
+pub(crate) use crate::transfer::token::entries;
 pub use crate::transfer::{
     export::{Exported, Exporting, export},
     fault::MoveError,
@@ -23,10 +25,6 @@ pub use crate::transfer::{
     import::{Imported, Step, Whole, import},
     kind::{Column, Form, Kind},
     row::{Row, Value},
-};
-pub(crate) use crate::transfer::{
-    row::{decode, encode},
-    token::entries,
 };
 
 /// Why nobody else may use a vault.

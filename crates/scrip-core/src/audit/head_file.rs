@@ -100,13 +100,12 @@ pub async fn still_has(
     key: &AuditKey,
     then: &KeptHead,
 ) -> Result<bool, StoreError> {
-    let of = (then.log, then.tenant);
-    let found = store.list_records(of, then.n.saturating_sub(1), 1).await?;
+    let found = store.list_records(then.log, then.tenant, then.n.saturating_sub(1), 1).await?;
     if let Some(record) = found.first().filter(|it| it.n == then.n) {
         return Ok(record.link.is(&then.link));
     }
     // Asked after the record: it may have been pruned just now, and what is pruned stays so.
-    let checkpoint = store.find_checkpoint(of).await?;
+    let checkpoint = store.find_checkpoint(then.log, then.tenant).await?;
     Ok(checkpoint
         .filter(|it| it.is_ours(key, then.log))
         .is_some_and(|it| it.n > then.n || (it.n == then.n && it.link.is(&then.link))))

@@ -23,13 +23,14 @@ pub trait AuditStore: Send + Sync {
     /// Some of a tenant's records behind this number, in their order.
     fn list_records(
         &self,
-        of: (Log, TenantId),
+        log: Log,
+        tenant: TenantId,
         after: i64,
         records_max: usize,
     ) -> StoreFuture<'_, Vec<LogRecord>>;
 
     /// Up to where a chain was pruned; nothing when it never was.
-    fn find_checkpoint(&self, of: (Log, TenantId)) -> StoreFuture<'_, Option<Checkpoint>>;
+    fn find_checkpoint(&self, log: Log, tenant: TenantId) -> StoreFuture<'_, Option<Checkpoint>>;
 
     /// Some of a tenant's records that meet a filter, the newest first. Never waits for a writer.
     fn walk_records(&self, inquiry: Inquiry, walk: WalkRecords) -> StoreFuture<'_, Walked>;

@@ -5,12 +5,14 @@ use scrip_core::id::TenantId;
 use uuid::Uuid;
 
 use crate::postgres::{
-    chain::{INSERT_RECORDS, OPEN, PUT_HEAD},
-    scope::Scope,
-    set::{FIND_OBSTACLES, INSERT_TOKENS},
-    tally::{PUT_MONTHS, PUT_TYPES},
-    tokens::FIND_TOKEN,
-    transaction::ENTER,
+    engine::{
+        chain::{INSERT_RECORDS, OPEN, PUT_HEAD},
+        scope::Scope,
+        set::{FIND_OBSTACLES, INSERT_TOKENS},
+        tally::{PUT_MONTHS, PUT_TYPES},
+        transaction::ENTER,
+    },
+    tokens::writes::FIND_TOKEN,
 };
 
 const COMMIT: &str = "COMMIT";

@@ -1,29 +1,28 @@
 //! PostgreSQL, row by row, for [moving a vault](crate::transfer).
 
-mod arrays;
 mod table;
 
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 use scrip_core::store::{StoreError, StoreFuture};
 use tokio_postgres::types::ToSql;
 
 use crate::{
     postgres::{
-        migrate,
-        pool::Held,
-        row::{array, column},
-        scope::Scope,
-        settings::PostgresSettings,
-        statement::{Parameters, Statements, fault, unavailable},
-        transfer::{
-            arrays::{Array, arrays, value},
-            table::Table,
+        connect::{migrate, settings::PostgresSettings},
+        engine::{
+            fault::{fault, unavailable},
+            pool::Held,
+            scope::Scope,
+            statement::Parameters,
         },
+        transfer::table::Stored,
     },
+    shared::status::find_number,
+    sql::{MISSING_COLUMNS, Parameter},
     transfer::{
-        Bounds, Kind, Page, Portion, Row, Rows, State, UNFINISHED_IMPORT, Value, decode, encode,
-        entries,
+        Bounds, Kind, Page, Portion, Row, Rows, State, UNFINISHED_IMPORT, entries,
+        table::{NO_PLACE, begin_state, find_state, move_state, read_page},
     },
 };
 
@@ -85,40 +84,9 @@ impl PostgresRows {
         self.held.in_time(told).await?.map_err(fault)
     }
 
-    async fn read_page(
-        &self,
-        kind: Kind,
-        after: Option<&[u8]>,
-        bounds: Bounds,
-    ) -> Result<Page, StoreError> {
-        let table = Table::of(kind);
-        let key = table.key;
-        let after = after.map(|mut it| decode(key, &mut it).ok_or(NO_POSITION)).transpose()?;
-        let sql = table.list(kind, after.as_ref(), bounds.rows);
-        let parameters: Vec<_> = after.iter().flatten().map(parameter).collect();
-        let rows = self.held.query(&sql, &parameters).await?;
-        let (mut page, mut bytes) = (Page::default(), 0_usize);
-        for row in &rows {
-            let columns = key.iter().chain(kind.columns()).enumerate();
-            let values = columns.map(|(at, it)| value(row, at, it.form));
-            let mut values = values.collect::<Result<Row, _>>()?;
-            let rest = values.split_off(key.len());
-            page.position.clear();
-            encode(key, &values, &mut page.position).ok_or(NOT_OURS)?;
-            bytes = bytes.saturating_add(rest.iter().map(length).fold(0, usize::saturating_add));
-            page.rows.push(rest);
-            if bytes >= bounds.bytes {
-                break;
-            }
-        }
-        Ok(page)
-    }
-
     async fn put_portion(&self, portion: &Portion, state: State) -> Result<(), StoreError> {
-        let portions = i64::try_from(state.portions).unwrap_or(i64::MAX);
-        let (file, sum) = (&state.file[..], &state.sum[..]);
         // Locks the row, so that another run of the same import waits, and then finds it changed.
-        if self.held.execute(MOVE_ON, &[&file, &portions, &sum]).await? != 1 {
+        if !move_state(&self.held, state).await? {
             return Err(StoreError::Corrupt("another import into this vault goes on"));
         }
         self.put_rows(portion).await
@@ -126,23 +94,22 @@ impl PostgresRows {
 
     async fn put_rows(&self, portion: &Portion) -> Result<(), StoreError> {
         let (kind, rows) = (portion.kind, &portion.page.rows);
-        let table = Table::of(kind);
-        let mut columns = arrays(kind.columns(), rows).ok_or(NOT_OURS)?;
+        let table = Stored::of(kind);
+        let numbers: Vec<_> = portion.numbers().take(rows.len()).collect();
+        let columns = columns(kind.columns().len(), rows).ok_or(MISSING_COLUMNS)?;
+        let mut parameters: Vec<_> =
+            columns.iter().map(|it| -> &(dyn ToSql + Sync) { it }).collect();
         if kind == Kind::Tokens {
-            let numbers = portion.numbers().map(Some).take(rows.len());
-            columns.push(Array::Numbers(numbers.collect()));
+            parameters.push(&numbers);
             self.file(portion).await?;
         }
-        let parameters: Vec<_> = columns.iter().map(Array::parameter).collect();
         // The vault has such a row already, or never had.
-        if kind.is_single() && self.held.execute(&table.update(kind), &parameters).await? == 1 {
+        if kind.is_single() && self.held.execute_raw(&table.update(kind), &parameters).await? == 1 {
             return Ok(());
         }
-        let put = self.held.execute(&table.insert(kind), &parameters).await?;
+        let put = self.held.execute_raw(&table.insert(kind), &parameters).await?;
         if usize::try_from(put) != Ok(rows.len()) {
-            return Err(StoreError::Corrupt(
-                "a row has no place, for what it belongs to is missing",
-            ));
+            return Err(NO_PLACE);
         }
         Ok(())
     }
@@ -152,24 +119,30 @@ impl PostgresRows {
         let (mut tenants, mut facets, mut containers) = (Vec::new(), Vec::new(), Vec::new());
         let (mut times, mut numbers) = (Vec::new(), Vec::new());
         for (number, row) in portion.numbers().zip(&portion.page.rows) {
-            let entries = entries(row).ok_or(NOT_OURS)?;
+            let entries = entries(row).ok_or(MISSING_COLUMNS)?;
             for (facet, container) in entries.all {
                 tenants.push(entries.tenant.0);
                 facets.push(facet);
                 containers.push(container);
-                times.push(entries.created_at);
+                times.push(entries.created_at.unix_ms);
                 numbers.push(number);
             }
         }
         let parameters: Parameters<'_, 5> = [&tenants, &facets, &containers, &times, &numbers];
-        self.held.execute(FILE, &parameters).await.map(drop)
+        self.held.execute_raw(FILE, &parameters).await.map(drop)
     }
+}
 
-    async fn number(&self, sql: &str) -> Result<u64, StoreError> {
-        let rows = self.held.query(sql, &[]).await?;
-        let row = rows.first().ok_or(StoreError::Corrupt("a count has no row"))?;
-        Ok(column::<i64>(row, 0)?.unsigned_abs())
+/// An array for each column; nothing when a row does not have so many.
+fn columns(many: usize, rows: &[Row]) -> Option<Vec<Vec<Parameter<'_>>>> {
+    let mut columns: Vec<_> = iter::repeat_with(Vec::new).take(many).collect();
+    for row in rows {
+        if row.len() != many {
+            return None;
+        }
+        columns.iter_mut().zip(row).for_each(|(column, value)| column.push(Parameter::from(value)));
     }
+    Some(columns)
 }
 
 const FILE: &str = "
@@ -177,60 +150,15 @@ const FILE: &str = "
 INSERT INTO filed (tenant, facet, container, created_at, token)
     SELECT * FROM unnest($1::uuid[], $2::bytea[], $3::text[], $4::bigint[], $5::bigint[])";
 
-const BEGIN_IMPORT: &str = "
--- begin_import
-INSERT INTO import_state (one, file, portions, sum) VALUES (1, $1, 0, $2)";
-
-const MOVE_ON: &str = "
--- move_on
-UPDATE import_state SET portions = $2::bigint, sum = $3
-WHERE file = $1 AND portions = $2::bigint - 1";
-
 const END_IMPORT: &str = "
 -- end_import
 DELETE FROM import_state WHERE one = 1";
-
-const FIND_STATE: &str = "
--- find_import_state
-SELECT file, portions, sum FROM import_state WHERE one = 1";
-
-/// How far an import has come that has not ended.
-async fn find_state(held: &Held) -> Result<Option<State>, StoreError> {
-    let rows = held.query(FIND_STATE, &[]).await?;
-    let Some(row) = rows.first() else { return Ok(None) };
-    let portions = column::<i64>(row, 1)?.unsigned_abs();
-    Ok(Some(State { file: array(row, 0)?, portions, sum: array(row, 2)? }))
-}
 
 /// Nobody else may use a vault that an import has not left.
 pub(super) async fn check_finished(held: &Held) -> Result<(), StoreError> {
     match find_state(held).await? {
         None => Ok(()),
         Some(_) => Err(unavailable(UNFINISHED_IMPORT)),
-    }
-}
-
-const NO_POSITION: StoreError = StoreError::Corrupt("a position is not one of this engine");
-const NOT_OURS: StoreError = StoreError::Corrupt("a row does not have the columns we wrote");
-
-/// No position has an empty column.
-fn parameter(value: &Value) -> &(dyn ToSql + Sync) {
-    match value {
-        Value::Nothing => &None::<i64>,
-        Value::Id(id) => id,
-        Value::Number(number) => number,
-        Value::Text(text) => text,
-        Value::Bytes(bytes) => bytes,
-    }
-}
-
-/// About what it takes.
-fn length(value: &Value) -> usize {
-    match value {
-        Value::Nothing => 1,
-        Value::Id(_) | Value::Number(_) => 16,
-        Value::Text(text) => text.len(),
-        Value::Bytes(bytes) => bytes.len(),
     }
 }
 
@@ -252,11 +180,11 @@ impl Rows for PostgresRows {
     }
 
     fn count(&mut self, kind: Kind) -> StoreFuture<'_, u64> {
-        Box::pin(async move { self.number(&Table::of(kind).count()).await })
+        Box::pin(async move { find_number(&self.held, &Stored::of(kind).table.count()).await })
     }
 
     fn count_entries(&mut self) -> StoreFuture<'_, u64> {
-        Box::pin(self.number("-- count_entries\nSELECT count(*) FROM filed"))
+        Box::pin(find_number(&self.held, "-- count_entries\nSELECT count(*) FROM filed"))
     }
 
     fn page<'a>(
@@ -265,7 +193,9 @@ impl Rows for PostgresRows {
         after: Option<&'a [u8]>,
         bounds: Bounds,
     ) -> StoreFuture<'a, Page> {
-        Box::pin(self.read_page(kind, after, bounds))
+        Box::pin(async move {
+            read_page(&self.held, &Stored::of(kind).table, kind, after, bounds).await
+        })
     }
 
     fn begun(&mut self) -> StoreFuture<'_, Option<State>> {
@@ -280,9 +210,8 @@ impl Rows for PostgresRows {
     fn begin(&mut self, state: State) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             self.begin_transaction(Purpose::Writing).await?;
-            let (file, sum) = (&state.file[..], &state.sum[..]);
-            let begun = self.held.execute(BEGIN_IMPORT, &[&file, &sum]).await;
-            self.end_transaction(begun.map(drop)).await
+            let begun = begin_state(&self.held, state).await;
+            self.end_transaction(begun).await
         })
     }
 
@@ -299,7 +228,7 @@ impl Rows for PostgresRows {
             self.begin_transaction(Purpose::Writing).await?;
             let put = self.put_rows(keys).await;
             let ended = match put {
-                Ok(()) => self.held.execute(END_IMPORT, &[]).await.map(drop),
+                Ok(()) => self.held.execute_raw(END_IMPORT, &[]).await.map(drop),
                 failed => failed,
             };
             self.end_transaction(ended).await

@@ -4,22 +4,24 @@ mod table;
 
 use std::{fs::File, path::Path, time::Duration};
 
-use rusqlite::{
-    Connection, OptionalExtension, params_from_iter, types::ToSqlOutput, types::ValueRef,
-};
+use rusqlite::Connection;
 use scrip_core::store::{StoreError, StoreFuture};
-use uuid::Uuid;
 
 use crate::{
+    shared::status::find_number,
+    sql::{MISSING_COLUMNS, Parameter, Statements, parameters, run_ready},
     sqlite::{
-        access::path_of,
-        connection::{self, Kind as DatabaseKind},
-        fault,
-        tokens::execute,
-        transfer::table::{Database, Table},
+        audit::access_log::path_of,
+        engine::{
+            connection::{self, Kind as DatabaseKind},
+            statement::{execute, fault},
+        },
+        tokens::entries::INSERT_ENTRY,
+        transfer::table::{Database, Stored},
     },
     transfer::{
-        Bounds, Form, Kind, Page, Portion, Row, Rows, State, Value, decode, encode, entries,
+        Bounds, Kind, Page, Portion, Row, Rows, State, entries,
+        table::{NO_PLACE, begin_state, find_state, move_state, read_page},
     },
 };
 
@@ -55,59 +57,24 @@ impl SqliteRows {
         }
     }
 
-    fn read_page(
-        &self,
-        kind: Kind,
-        after: Option<&[u8]>,
-        bounds: Bounds,
-    ) -> Result<Page, StoreError> {
-        let table = Table::of(kind);
-        let key = table.key;
-        let after = after.map(|mut it| decode(key, &mut it).ok_or(NO_POSITION)).transpose()?;
-        let connection = self.connection(table.database);
-        let sql = table.list(kind, after.as_ref(), bounds.rows);
-        let mut statement = connection.prepare_cached(&sql).map_err(fault)?;
-        let parameters = after.iter().flatten().map(bound);
-        let mut rows = statement.query(params_from_iter(parameters)).map_err(fault)?;
-        let (mut page, mut bytes) = (Page::default(), 0_usize);
-        while let Some(row) = rows.next().map_err(fault)? {
-            let read = |(at, form): (usize, Form)| value(row.get_ref(at).map_err(fault)?, form);
-            let forms = key.iter().chain(kind.columns()).map(|it| it.form);
-            let mut values: Row = forms.enumerate().map(read).collect::<Result<_, _>>()?;
-            let rest = values.split_off(key.len());
-            page.position.clear();
-            encode(key, &values, &mut page.position).ok_or(NOT_OURS)?;
-            bytes = bytes.saturating_add(length(&rest));
-            page.rows.push(rest);
-            if bytes >= bounds.bytes {
-                break;
-            }
-        }
-        Ok(page)
-    }
-
     fn find_state(&self) -> Result<Option<State>, StoreError> {
         if !is_importing(&self.vault)? {
             return Ok(None);
         }
-        let state = |row: &rusqlite::Row<'_>| {
-            let portions = row.get::<_, i64>(1)?.unsigned_abs();
-            Ok(State { file: row.get(0)?, portions, sum: row.get(2)? })
-        };
-        self.vault.query_row(FIND_STATE, [], state).map(Some).map_err(fault)
+        run_ready(find_state(&self.vault))
     }
 
     fn begin_import(&mut self, state: State) -> Result<(), StoreError> {
         let transaction = self.vault.transaction().map_err(fault)?;
         transaction.execute_batch(CREATE_STATE).map_err(fault)?;
-        execute(&transaction, BEGIN_IMPORT, (state.file, state.sum))?;
+        run_ready(begin_state(&*transaction, state))?;
         transaction.commit().map_err(fault)
     }
 
     /// The access log is another database. Its portion is written first; one that comes again after
     /// a crash finds its rows there.
     fn put_portion(&mut self, portion: &Portion, state: State) -> Result<(), StoreError> {
-        let table = Table::of(portion.kind);
+        let table = Stored::of(portion.kind);
         if table.database == Database::Access {
             let transaction = self.access.transaction().map_err(fault)?;
             put_rows(&transaction, &table, portion)?;
@@ -117,9 +84,7 @@ impl SqliteRows {
         if table.database == Database::Vault {
             put_rows(&transaction, &table, portion)?;
         }
-        let portions = i64::try_from(state.portions).unwrap_or(i64::MAX);
-        let moved = execute(&transaction, MOVE_ON, (state.file, portions, state.sum))?;
-        if moved != 1 {
+        if !run_ready(move_state(&*transaction, state))? {
             return Err(StoreError::Corrupt("how far the import has come is not known"));
         }
         transaction.commit().map_err(fault)
@@ -127,7 +92,7 @@ impl SqliteRows {
 
     fn finish_import(&mut self, keys: &Portion) -> Result<(), StoreError> {
         let transaction = self.vault.transaction().map_err(fault)?;
-        put_rows(&transaction, &Table::of(keys.kind), keys)?;
+        put_rows(&transaction, &Stored::of(keys.kind), keys)?;
         transaction.execute_batch("DROP TABLE import_state").map_err(fault)?;
         transaction.commit().map_err(fault)
     }
@@ -147,97 +112,38 @@ CREATE TABLE import_state (
     sum      BLOB NOT NULL
 ) STRICT";
 
-const BEGIN_IMPORT: &str = "
--- begin_import
-INSERT INTO import_state (one, file, portions, sum) VALUES (1, ?1, 0, ?2)";
-
-const FIND_STATE: &str = "
--- find_import_state
-SELECT file, portions, sum FROM import_state WHERE one = 1";
-
-const MOVE_ON: &str = "
--- move_on
-UPDATE import_state SET portions = ?2, sum = ?3 WHERE file = ?1 AND portions = ?2 - 1";
-
 /// Whether an import into this vault has not ended.
 pub(super) fn is_importing(vault: &Connection) -> Result<bool, StoreError> {
-    let found = vault.query_row(FIND_IMPORT, [], |_| Ok(())).optional();
-    found.map(|it| it.is_some()).map_err(fault)
+    let found = run_ready(vault.find(FIND_IMPORT, &[], |_| Ok(())))?;
+    Ok(found.is_some())
 }
 
-const NO_POSITION: StoreError = StoreError::Corrupt("a position is not one of this engine");
-const NOT_OURS: StoreError = StoreError::Corrupt("a row does not have the columns we wrote");
-
-fn value(found: ValueRef<'_>, form: Form) -> Result<Value, StoreError> {
-    Ok(match (found, form) {
-        (ValueRef::Null, _) => Value::Nothing,
-        (ValueRef::Blob(bytes), Form::Id) => {
-            Value::Id(Uuid::from_slice(bytes).map_err(|_| NOT_OURS)?)
-        }
-        (ValueRef::Blob(bytes), Form::Bytes) => Value::Bytes(bytes.to_owned()),
-        (ValueRef::Integer(number), Form::Number) => Value::Number(number),
-        (ValueRef::Text(text), Form::Text) => {
-            Value::Text(str::from_utf8(text).map_err(|_| NOT_OURS)?.to_owned())
-        }
-        (_, Form::Id | Form::Number | Form::Text | Form::Bytes) => return Err(NOT_OURS),
-    })
-}
-
-fn bound(value: &Value) -> ToSqlOutput<'_> {
-    ToSqlOutput::Borrowed(match value {
-        Value::Nothing => ValueRef::Null,
-        Value::Id(id) => ValueRef::Blob(id.as_bytes()),
-        Value::Number(number) => ValueRef::Integer(*number),
-        Value::Text(text) => ValueRef::Text(text.as_bytes()),
-        Value::Bytes(bytes) => ValueRef::Blob(bytes),
-    })
-}
-
-/// About what a row takes.
-fn length(row: &Row) -> usize {
-    let of_one = |it: &Value| match it {
-        Value::Nothing => 1,
-        Value::Id(_) | Value::Number(_) => 16,
-        Value::Text(text) => text.len(),
-        Value::Bytes(bytes) => bytes.len(),
-    };
-    row.iter().map(of_one).fold(0, usize::saturating_add)
-}
-
-fn put_rows(connection: &Connection, table: &Table, portion: &Portion) -> Result<(), StoreError> {
+fn put_rows(connection: &Connection, table: &Stored, portion: &Portion) -> Result<(), StoreError> {
     let kind = portion.kind;
     if kind.is_single() {
         connection.execute_batch(&table.clear()).map_err(fault)?;
     }
     let sql = table.insert(kind);
-    let mut statement = connection.prepare_cached(&sql).map_err(fault)?;
     for (number, row) in portion.numbers().zip(&portion.page.rows) {
-        let number = (kind == Kind::Tokens).then_some(Value::Number(number));
-        let parameters = row.iter().chain(&number).map(bound);
-        let put = statement.execute(params_from_iter(parameters)).map_err(fault)?;
+        let number = (kind == Kind::Tokens).then_some(number);
+        let columns = row.iter().map(Parameter::from).chain(number.map(Parameter::from));
+        let put = execute(connection, &sql, &columns.collect::<Vec<_>>())?;
         if put != 1 && table.database == Database::Vault {
-            return Err(StoreError::Corrupt(
-                "a row has no place, for what it belongs to is missing",
-            ));
+            return Err(NO_PLACE);
         }
         if let Some(number) = number {
-            file(connection, &number, row)?;
+            insert_entries(connection, number, row)?;
         }
     }
     Ok(())
 }
 
-const FILE: &str = "
--- file
-INSERT INTO filed (tenant, facet, container, created_at, token) VALUES (?1, ?2, ?3, ?4, ?5)";
-
 /// The entries by which a token is found.
-fn file(connection: &Connection, number: &Value, row: &Row) -> Result<(), StoreError> {
-    let entries = entries(row).ok_or(NOT_OURS)?;
+fn insert_entries(connection: &Connection, number: i64, row: &Row) -> Result<(), StoreError> {
+    let entries = entries(row).ok_or(MISSING_COLUMNS)?;
     for (facet, container) in &entries.all {
-        let tenant = entries.tenant.0.as_bytes();
-        let number = bound(number);
-        execute(connection, FILE, (tenant, facet, container, entries.created_at, number))?;
+        let entry = parameters![entries.tenant, facet, container, entries.created_at, number];
+        execute(connection, INSERT_ENTRY, &entry)?;
     }
     Ok(())
 }
@@ -263,13 +169,14 @@ impl Rows for SqliteRows {
 
     fn count(&mut self, kind: Kind) -> StoreFuture<'_, u64> {
         Box::pin(async move {
-            let table = Table::of(kind);
-            count(self.connection(table.database), &table.count())
+            let Stored { database, table, .. } = Stored::of(kind);
+            run_ready(find_number(self.connection(database), &table.count()))
         })
     }
 
     fn count_entries(&mut self) -> StoreFuture<'_, u64> {
-        Box::pin(async move { count(&self.vault, "-- count_entries\nSELECT count(*) FROM filed") })
+        let sql = "-- count_entries\nSELECT count(*) FROM filed";
+        Box::pin(async move { run_ready(find_number(&self.vault, sql)) })
     }
 
     fn page<'a>(
@@ -278,7 +185,10 @@ impl Rows for SqliteRows {
         after: Option<&'a [u8]>,
         bounds: Bounds,
     ) -> StoreFuture<'a, Page> {
-        Box::pin(async move { self.read_page(kind, after, bounds) })
+        Box::pin(async move {
+            let Stored { database, table, .. } = Stored::of(kind);
+            run_ready(read_page(self.connection(database), &table, kind, after, bounds))
+        })
     }
 
     fn begun(&mut self) -> StoreFuture<'_, Option<State>> {
@@ -296,9 +206,4 @@ impl Rows for SqliteRows {
     fn finish<'a>(&'a mut self, keys: &'a Portion) -> StoreFuture<'a, ()> {
         Box::pin(async move { self.finish_import(keys) })
     }
-}
-
-fn count(connection: &Connection, sql: &str) -> Result<u64, StoreError> {
-    let found: i64 = connection.query_row(sql, [], |row| row.get(0)).map_err(fault)?;
-    Ok(found.unsigned_abs())
 }

@@ -1,42 +1,5 @@
 //! What a vault consists of, whatever the engine: kinds of rows and their columns.
 
-/// In the order of a file.
-///
-/// What others refer to comes before them. What the embedded engine keeps in its second database
-/// comes behind the rest, and the vault's own keys come last: without them there
-/// is nothing to serve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    Clock,
-    DirectoryVersion,
-    LastEvent,
-    Tenants,
-    TenantKeys,
-    LastingKeys,
-    Applications,
-    ApiKeys,
-    DeletedTenants,
-    AccessSessions,
-    Tokens,
-    UsageTypes,
-    UsageMonths,
-    TokenIntents,
-    Sessions,
-    SessionEvents,
-    Guesses,
-    Answers,
-    AnswerData,
-    AuditRecords,
-    AuditHeads,
-    AuditCheckpoints,
-    AccessRecords,
-    AccessHeads,
-    AccessCheckpoints,
-    ActiveTokens,
-    ActiveMonths,
-    SystemKeys,
-}
-
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
@@ -216,104 +179,72 @@ const HEADS: &[Column] = &[
 const CHECKPOINTS: &[Column] =
     &[id("tenant"), number("n"), bytes("link"), number("at"), bytes("mac")];
 
+/// The kinds, each with its name in a file and its columns.
+macro_rules! kinds {
+    ($($kind:ident, $name:literal, $columns:ident;)*) => {
+        /// In the order of a file.
+        ///
+        /// What others refer to comes before them. What the embedded engine keeps in its second
+        /// database comes behind the rest, and the vault's own keys come last: without them there is
+        /// nothing to serve.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Kind {
+            $($kind,)*
+        }
+
+        impl Kind {
+            pub const ALL: [Self; 28] = [$(Self::$kind),*];
+
+            /// As a file has it, and people read it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                }
+            }
+
+            #[must_use]
+            pub const fn columns(self) -> &'static [Column] {
+                match self {
+                    $(Self::$kind => $columns,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    Clock, "clock", CLOCK;
+    DirectoryVersion, "directory_version", DIRECTORY_VERSION;
+    LastEvent, "last_event", LAST_EVENT;
+    Tenants, "tenants", TENANTS;
+    TenantKeys, "tenant_keys", TENANT_KEYS;
+    LastingKeys, "lasting_keys", LASTING_KEYS;
+    Applications, "applications", APPLICATIONS;
+    ApiKeys, "api_keys", API_KEYS;
+    DeletedTenants, "deleted_tenants", DELETED_TENANTS;
+    AccessSessions, "access_sessions", ACCESS_SESSIONS;
+    Tokens, "tokens", TOKENS;
+    UsageTypes, "usage_types", USAGE_TYPES;
+    UsageMonths, "usage_months", USAGE_MONTHS;
+    TokenIntents, "token_intents", TOKEN_INTENTS;
+    Sessions, "sessions", SESSIONS;
+    SessionEvents, "session_events", SESSION_EVENTS;
+    Guesses, "guesses", GUESSES;
+    Answers, "answers", ANSWERS;
+    AnswerData, "answer_data", ANSWER_DATA;
+    AuditRecords, "audit_records", RECORDS;
+    AuditHeads, "audit_heads", HEADS;
+    AuditCheckpoints, "audit_checkpoints", CHECKPOINTS;
+    AccessRecords, "access_records", RECORDS;
+    AccessHeads, "access_heads", HEADS;
+    AccessCheckpoints, "access_checkpoints", CHECKPOINTS;
+    ActiveTokens, "active_tokens", ACTIVE_TOKENS;
+    ActiveMonths, "active_months", ACTIVE_MONTHS;
+    SystemKeys, "system_keys", SYSTEM_KEYS;
+}
+
 impl Kind {
-    pub const ALL: [Self; 28] = [
-        Self::Clock,
-        Self::DirectoryVersion,
-        Self::LastEvent,
-        Self::Tenants,
-        Self::TenantKeys,
-        Self::LastingKeys,
-        Self::Applications,
-        Self::ApiKeys,
-        Self::DeletedTenants,
-        Self::AccessSessions,
-        Self::Tokens,
-        Self::UsageTypes,
-        Self::UsageMonths,
-        Self::TokenIntents,
-        Self::Sessions,
-        Self::SessionEvents,
-        Self::Guesses,
-        Self::Answers,
-        Self::AnswerData,
-        Self::AuditRecords,
-        Self::AuditHeads,
-        Self::AuditCheckpoints,
-        Self::AccessRecords,
-        Self::AccessHeads,
-        Self::AccessCheckpoints,
-        Self::ActiveTokens,
-        Self::ActiveMonths,
-        Self::SystemKeys,
-    ];
-
-    /// As a file has it, and people read it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Clock => "clock",
-            Self::DirectoryVersion => "directory_version",
-            Self::LastEvent => "last_event",
-            Self::Tenants => "tenants",
-            Self::TenantKeys => "tenant_keys",
-            Self::LastingKeys => "lasting_keys",
-            Self::Applications => "applications",
-            Self::ApiKeys => "api_keys",
-            Self::DeletedTenants => "deleted_tenants",
-            Self::AccessSessions => "access_sessions",
-            Self::Tokens => "tokens",
-            Self::UsageTypes => "usage_types",
-            Self::UsageMonths => "usage_months",
-            Self::TokenIntents => "token_intents",
-            Self::Sessions => "sessions",
-            Self::SessionEvents => "session_events",
-            Self::Guesses => "guesses",
-            Self::Answers => "answers",
-            Self::AnswerData => "answer_data",
-            Self::AuditRecords => "audit_records",
-            Self::AuditHeads => "audit_heads",
-            Self::AuditCheckpoints => "audit_checkpoints",
-            Self::AccessRecords => "access_records",
-            Self::AccessHeads => "access_heads",
-            Self::AccessCheckpoints => "access_checkpoints",
-            Self::ActiveTokens => "active_tokens",
-            Self::ActiveMonths => "active_months",
-            Self::SystemKeys => "system_keys",
-        }
-    }
-
-    #[must_use]
-    pub const fn columns(self) -> &'static [Column] {
-        match self {
-            Self::Clock => CLOCK,
-            Self::DirectoryVersion => DIRECTORY_VERSION,
-            Self::LastEvent => LAST_EVENT,
-            Self::Tenants => TENANTS,
-            Self::TenantKeys => TENANT_KEYS,
-            Self::LastingKeys => LASTING_KEYS,
-            Self::Applications => APPLICATIONS,
-            Self::ApiKeys => API_KEYS,
-            Self::DeletedTenants => DELETED_TENANTS,
-            Self::AccessSessions => ACCESS_SESSIONS,
-            Self::Tokens => TOKENS,
-            Self::UsageTypes => USAGE_TYPES,
-            Self::UsageMonths => USAGE_MONTHS,
-            Self::TokenIntents => TOKEN_INTENTS,
-            Self::Sessions => SESSIONS,
-            Self::SessionEvents => SESSION_EVENTS,
-            Self::Guesses => GUESSES,
-            Self::Answers => ANSWERS,
-            Self::AnswerData => ANSWER_DATA,
-            Self::AuditRecords | Self::AccessRecords => RECORDS,
-            Self::AuditHeads | Self::AccessHeads => HEADS,
-            Self::AuditCheckpoints | Self::AccessCheckpoints => CHECKPOINTS,
-            Self::ActiveTokens => ACTIVE_TOKENS,
-            Self::ActiveMonths => ACTIVE_MONTHS,
-            Self::SystemKeys => SYSTEM_KEYS,
-        }
-    }
-
     /// One row at most, and an empty vault may have it.
     #[must_use]
     pub const fn is_single(self) -> bool {

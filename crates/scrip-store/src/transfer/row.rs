@@ -1,9 +1,13 @@
 //! A row as bytes. Which columns it has is known, so only what is in them is written; and any bytes
 //! give a row or nothing.
 
+use scrip_core::store::StoreError;
 use uuid::Uuid;
 
-use crate::transfer::kind::{Column, Form};
+use crate::{
+    sql::{ColumnReader, MISSING_COLUMNS, Parameter},
+    transfer::kind::{Column, Form},
+};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
@@ -21,17 +25,48 @@ impl Value {
     pub(crate) fn id(&self) -> Option<Uuid> {
         if let Self::Id(id) = self { Some(*id) } else { None }
     }
+}
 
-    pub(crate) fn number(&self) -> Option<i64> {
-        if let Self::Number(number) = self { Some(*number) } else { None }
+impl ColumnReader for Row {
+    fn uuid(&self, at: usize) -> Result<Option<Uuid>, StoreError> {
+        column(self, at, |it| if let Value::Id(id) = it { Some(*id) } else { None })
     }
 
-    pub(crate) fn text(&self) -> Option<&str> {
-        if let Self::Text(text) = self { Some(text) } else { None }
+    fn number(&self, at: usize) -> Result<Option<i64>, StoreError> {
+        column(self, at, |it| if let Value::Number(number) = it { Some(*number) } else { None })
     }
 
-    pub(crate) fn bytes(&self) -> Option<&[u8]> {
-        if let Self::Bytes(bytes) = self { Some(bytes) } else { None }
+    fn text(&self, at: usize) -> Result<Option<&str>, StoreError> {
+        column(self, at, |it| if let Value::Text(text) = it { Some(text.as_str()) } else { None })
+    }
+
+    fn bytes(&self, at: usize) -> Result<Option<&[u8]>, StoreError> {
+        column(self, at, |it| if let Value::Bytes(bytes) = it { Some(&**bytes) } else { None })
+    }
+}
+
+/// What a column holds, if it is of this form or empty.
+fn column<'a, T>(
+    row: &'a Row,
+    at: usize,
+    of_form: impl FnOnce(&'a Value) -> Option<T>,
+) -> Result<Option<T>, StoreError> {
+    match row.get(at) {
+        None => Err(MISSING_COLUMNS),
+        Some(Value::Nothing) => Ok(None),
+        Some(value) => of_form(value).map(Some).ok_or(MISSING_COLUMNS),
+    }
+}
+
+impl<'a> From<&'a Value> for Parameter<'a> {
+    fn from(value: &'a Value) -> Self {
+        match value {
+            Value::Nothing => Parameter::Null,
+            Value::Id(id) => Parameter::from(*id),
+            Value::Number(number) => Parameter::from(*number),
+            Value::Text(text) => Parameter::from(text),
+            Value::Bytes(bytes) => Parameter::from(bytes),
+        }
     }
 }
 

@@ -238,8 +238,8 @@ impl<I: Interceptor> AuditStore for InterceptedStore<I> {
     forward! {
         list_heads(log: Log) -> Vec<Head>;
         list_chains(log: Log) -> Vec<Chain>;
-        list_records(of: (Log, TenantId), after: i64, records_max: usize) -> Vec<LogRecord>;
-        find_checkpoint(of: (Log, TenantId)) -> Option<Checkpoint>;
+        list_records(log: Log, tenant: TenantId, after: i64, records_max: usize) -> Vec<LogRecord>;
+        find_checkpoint(log: Log, tenant: TenantId) -> Option<Checkpoint>;
         walk_records(inquiry: Inquiry, walk: WalkRecords) -> Walked;
         prune_chain(prune: PruneChain) -> usize;
     }

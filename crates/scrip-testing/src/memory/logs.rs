@@ -47,17 +47,15 @@ impl AuditStore for MemoryStore {
 
     fn list_records(
         &self,
-        (log, tenant): (Log, TenantId),
+        log: Log,
+        tenant: TenantId,
         after: i64,
         records_max: usize,
     ) -> StoreFuture<'_, Vec<LogRecord>> {
         self.with(move |it| it.log(log).records(tenant, after).take(records_max).cloned().collect())
     }
 
-    fn find_checkpoint(
-        &self,
-        (log, tenant): (Log, TenantId),
-    ) -> StoreFuture<'_, Option<Checkpoint>> {
+    fn find_checkpoint(&self, log: Log, tenant: TenantId) -> StoreFuture<'_, Option<Checkpoint>> {
         self.with(move |it| it.log(log).checkpoint(tenant))
     }
 

@@ -100,7 +100,7 @@ impl StoreHarness {
 
     /// What was done to sessions: operation, entity, outcome.
     pub async fn trail(&self) -> Vec<[String; 3]> {
-        let records = self.store().list_records((Log::Audit, self.tenant()), 0, 10_000).await;
+        let records = self.store().list_records(Log::Audit, self.tenant(), 0, 10_000).await;
         let words = |it: LogRecord| [it.operation, it.entity, it.outcome];
         let all = records.unwrap().into_iter().map(words);
         all.filter(|it| it[0].ends_with("_session")).collect()

@@ -106,7 +106,7 @@ async fn walk(
     let watch = |done, all| progress.tell(done, all);
     let walked = match settings.storage.postgres()? {
         Some(postgres) => connect(postgres).await?.walk_log(log, begin, watch).await,
-        None => walk_log((&settings.database(), log), log_bytes_max, begin, watch),
+        None => walk_log(&settings.database(), log, log_bytes_max, begin, watch),
     };
     walked.map_err(|it| explain(it.into()))
 }

@@ -1,32 +1,31 @@
-//! Where PostgreSQL has each kind of rows, and in which order it reads them: one for which it has an
-//! index.
+//! Where PostgreSQL has each kind of rows.
 
-use crate::transfer::{Column, Form, Kind, Row};
+use crate::transfer::{
+    Column, Form, Kind,
+    table::{
+        ID, Joined, NAME, SEQ, TENANT, TENANT_APPLICATION_ID, TENANT_BUCKET_NUMBER, TENANT_ID,
+        TENANT_TYPE, TENANT_VERSION, Table, by, names,
+    },
+};
 
+/// A table, and a column that every row of this kind has alike, and no other row has.
 #[derive(Debug)]
-pub(super) struct Table {
-    name: &'static str,
-    /// Where it is read from, and by which names, when that is more than the table.
-    joined: Option<(&'static str, &'static str)>,
-    pub(super) key: &'static [Column],
-    /// A column that every row of this kind has alike, and no other row has.
-    constant: Option<(&'static str, &'static str)>,
+pub(super) struct Stored {
+    pub(super) table: Table,
+    constant: Option<Constant>,
 }
 
-const fn by(name: &'static str, form: Form) -> Column {
-    Column { name, form, is_optional: false }
+#[derive(Debug, Clone, Copy)]
+struct Constant {
+    column: &'static str,
+    value: &'static str,
+    condition: &'static str,
 }
 
-const NAME: &[Column] = &[by("name", Form::Text)];
-const ID: &[Column] = &[by("id", Form::Id)];
-const TENANT: &[Column] = &[by("tenant", Form::Id)];
-const TENANT_VERSION: &[Column] = &[by("tenant", Form::Id), by("version", Form::Number)];
-const TENANT_ID: &[Column] = &[by("tenant", Form::Id), by("id", Form::Id)];
-const TENANT_APPLICATION_ID: &[Column] =
-    &[by("tenant", Form::Id), by("application", Form::Id), by("id", Form::Id)];
-const TENANT_BUCKET_NUMBER: &[Column] =
-    &[by("tenant", Form::Id), by("bucket", Form::Bytes), by("number", Form::Bytes)];
-const TENANT_TYPE: &[Column] = &[by("tenant", Form::Id), by("type", Form::Text)];
+const ONE: Constant = Constant { column: "one", value: "1", condition: "one = 1" };
+const AUDIT: Constant = Constant { column: "log", value: "'audit'", condition: "log = 'audit'" };
+const ACCESS: Constant = Constant { column: "log", value: "'access'", condition: "log = 'access'" };
+
 const TENANT_MONTH: &[Column] = &[by("tenant", Form::Id), by("month", Form::Number)];
 const TENANT_MONTH_TOKEN: &[Column] =
     &[by("tenant", Form::Id), by("month", Form::Number), by("token", Form::Text)];
@@ -35,7 +34,6 @@ const TENANT_NUMBER: &[Column] = &[by("tenant", Form::Id), by("number", Form::Nu
 const TENANT_LOG: &[Column] = &[by("tenant", Form::Id), by("log", Form::Text)];
 const TENANT_LOG_N: &[Column] =
     &[by("tenant", Form::Id), by("log", Form::Text), by("n", Form::Number)];
-const SEQ: &[Column] = &[by("seq", Form::Number)];
 const VERSION: &[Column] = &[by("version", Form::Number)];
 const LAST: &[Column] = &[by("last", Form::Number)];
 const NOW: &[Column] = &[by("now", Form::Number)];
@@ -48,11 +46,11 @@ const ANSWER_AT: &[Column] = &[
     by("answer_data.at", Form::Number),
 ];
 
-const ANSWER_DATA: (&str, &str) = (
-    "answer_data JOIN tokens ON tokens.tenant = answer_data.tenant \
-     AND tokens.number = answer_data.token",
-    "answer_data.tenant, answer_data.digest, answer_data.at, tokens.id, answer_data.sealed",
-);
+const ANSWER_DATA: Joined = Joined {
+    from: "answer_data JOIN tokens ON tokens.tenant = answer_data.tenant \
+           AND tokens.number = answer_data.token",
+    columns: "answer_data.tenant, answer_data.digest, answer_data.at, tokens.id, answer_data.sealed",
+};
 
 const INSERT_ANSWER_DATA: &str = "
 -- import_answer_data
@@ -62,12 +60,16 @@ FROM unnest($1::uuid[], $2::bytea[], $3::bigint[], $4::text[], $5::bytea[])
     AS it (tenant, digest, at, token, sealed)
     JOIN tokens ON tokens.tenant = it.tenant AND tokens.id = it.token";
 
-impl Table {
+impl Stored {
     pub(super) fn of(kind: Kind) -> Self {
-        let table = |name, key| Self { name, joined: None, key, constant: None };
-        let single = |name, key| Self { constant: Some(("one", "1")), ..table(name, key) };
-        let audit = |name, key| Self { constant: Some(("log", "'audit'")), ..table(name, key) };
-        let access = |name, key| Self { constant: Some(("log", "'access'")), ..table(name, key) };
+        let table = |name, key| Self { table: Table::new(name, key), constant: None };
+        let constant = |of: Constant, name, key| Self {
+            table: Table::new(name, key).only(of.condition),
+            constant: Some(of),
+        };
+        let single = |name, key| constant(ONE, name, key);
+        let audit = |name, key| constant(AUDIT, name, key);
+        let access = |name, key| constant(ACCESS, name, key);
         match kind {
             Kind::Clock => single("clock_state", NOW),
             Kind::DirectoryVersion => single("directory_state", VERSION),
@@ -87,9 +89,10 @@ impl Table {
             Kind::SessionEvents => table("session_events", SEQ),
             Kind::Guesses => table("guesses", TENANT_BUCKET_NUMBER),
             Kind::Answers => table("answers", TIME_TENANT_DIGEST),
-            Kind::AnswerData => {
-                Self { joined: Some(ANSWER_DATA), ..table("answer_data", ANSWER_AT) }
-            }
+            Kind::AnswerData => Self {
+                table: table("answer_data", ANSWER_AT).table.joined(ANSWER_DATA),
+                constant: None,
+            },
             Kind::AuditRecords => audit("records", TENANT_LOG_N),
             Kind::AuditHeads => audit("heads", TENANT_LOG),
             Kind::AuditCheckpoints => audit("checkpoints", TENANT_LOG),
@@ -102,32 +105,9 @@ impl Table {
         }
     }
 
-    /// First the columns of the key, then those of the kind.
-    pub(super) fn list(&self, kind: Kind, after: Option<&Row>, rows_max: usize) -> String {
-        let own = names(kind.columns());
-        let (from, columns) = self.joined.unwrap_or((self.name, &own));
-        let key = names(self.key);
-        let only = self.only();
-        let behind = after.map(|it| format!(" AND ({key}) > ({})", numbered(it.len())));
-        let behind = behind.unwrap_or_default();
-        let name = kind.name();
-        format!(
-            "-- list_{name}\nSELECT {key}, {columns} FROM {from} WHERE {only}{behind} \
-             ORDER BY {key} LIMIT {rows_max}"
-        )
-    }
-
-    fn only(&self) -> String {
-        self.constant.map_or_else(|| "true".to_owned(), |(column, is)| format!("{column} = {is}"))
-    }
-
-    pub(super) fn count(&self) -> String {
-        format!("-- count_rows\nSELECT count(*) FROM {} WHERE {}", self.name, self.only())
-    }
-
     /// Of a row that there is one of at most.
-    pub(super) fn update(&self, kind: Kind) -> String {
-        let (name, own) = (self.name, names(kind.columns()));
+    pub(crate) fn update(&self, kind: Kind) -> String {
+        let (name, own) = (self.table.name, names(kind.columns()));
         let arrays = arrays(kind.columns());
         format!(
             "-- import_{name}\nUPDATE {name} SET ({own}) = (SELECT it.* FROM unnest({arrays}) AS it)"
@@ -135,7 +115,7 @@ impl Table {
     }
 
     /// With an array for each column of the kind; behind them the numbers of tokens.
-    pub(super) fn insert(&self, kind: Kind) -> String {
+    pub(crate) fn insert(&self, kind: Kind) -> String {
         if kind == Kind::AnswerData {
             return INSERT_ANSWER_DATA.to_owned();
         }
@@ -147,18 +127,14 @@ impl Table {
         let arrays = arrays(&columns);
         let (column, value) = self.constant.map_or_else(
             || (String::new(), String::new()),
-            |(column, value)| (format!("{column}, "), format!("{value}, ")),
+            |it| (format!("{}, ", it.column), format!("{}, ", it.value)),
         );
-        let name = self.name;
+        let name = self.table.name;
         format!(
             "-- import_{name}\nINSERT INTO {name} ({column}{own}) \
              SELECT {value}it.* FROM unnest({arrays}) AS it"
         )
     }
-}
-
-fn names(columns: &[Column]) -> String {
-    columns.iter().map(|it| it.name).collect::<Vec<_>>().join(", ")
 }
 
 /// A parameter for each, of its form.
@@ -173,8 +149,4 @@ fn arrays(columns: &[Column]) -> String {
         format!("${}::{form}[]", at.saturating_add(1))
     };
     columns.iter().enumerate().map(array).collect::<Vec<_>>().join(", ")
-}
-
-fn numbered(count: usize) -> String {
-    (1..=count).map(|it| format!("${it}")).collect::<Vec<_>>().join(", ")
 }

@@ -1,7 +1,12 @@
-//! Where the embedded engine has each kind of rows, and in which order it reads them: one for which
-//! it has an index.
+//! Where the embedded engine has each kind of rows.
 
-use crate::transfer::{Column, Form, Kind, Row};
+use crate::transfer::{
+    Column, Form, Kind,
+    table::{
+        ID, Joined, NAME, ONE, SEQ, TENANT, TENANT_APPLICATION_ID, TENANT_BUCKET_NUMBER, TENANT_ID,
+        TENANT_TYPE, TENANT_VERSION, Table, by, names, numbered,
+    },
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Database {
@@ -9,33 +14,20 @@ pub(super) enum Database {
     Access,
 }
 
+/// A table, the database that has it, and a column that every row has alike.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct Stored {
     pub(super) database: Database,
-    name: &'static str,
-    /// Where it is read from, and by which names, when that is more than the table.
-    joined: Option<(&'static str, &'static str)>,
-    pub(super) key: &'static [Column],
-    /// A column that every row has alike.
-    constant: Option<(&'static str, &'static str)>,
+    pub(super) table: Table,
+    constant: Option<Constant>,
 }
 
-const fn by(name: &'static str, form: Form) -> Column {
-    Column { name, form, is_optional: false }
+#[derive(Debug, Clone, Copy)]
+struct Constant {
+    column: &'static str,
+    value: &'static str,
 }
 
-const ONE: &[Column] = &[by("one", Form::Number)];
-const NAME: &[Column] = &[by("name", Form::Text)];
-const ID: &[Column] = &[by("id", Form::Id)];
-const SEQ: &[Column] = &[by("seq", Form::Number)];
-const TENANT: &[Column] = &[by("tenant", Form::Id)];
-const TENANT_VERSION: &[Column] = &[by("tenant", Form::Id), by("version", Form::Number)];
-const TENANT_ID: &[Column] = &[by("tenant", Form::Id), by("id", Form::Id)];
-const TENANT_APPLICATION_ID: &[Column] =
-    &[by("tenant", Form::Id), by("application", Form::Id), by("id", Form::Id)];
-const TENANT_BUCKET_NUMBER: &[Column] =
-    &[by("tenant", Form::Id), by("bucket", Form::Bytes), by("number", Form::Bytes)];
-const TENANT_TYPE: &[Column] = &[by("tenant", Form::Id), by("type", Form::Text)];
 const MONTH_TENANT: &[Column] = &[by("month", Form::Number), by("tenant", Form::Id)];
 const MONTH_TENANT_TOKEN: &[Column] =
     &[by("month", Form::Number), by("tenant", Form::Id), by("token", Form::Text)];
@@ -44,12 +36,13 @@ const ANSWER_AT: &[Column] =
     &[by("answer_data.answer", Form::Number), by("answer_data.at", Form::Number)];
 
 /// The engine goes through a cross join in the order in which it is written.
-const ANSWER_DATA: (&str, &str) = (
-    "answer_data CROSS JOIN answers ON answers.seq = answer_data.answer \
-     CROSS JOIN tokens ON tokens.seq = answer_data.token",
-    "answers.tenant, answers.digest, answer_data.at, tokens.id, answer_data.sealed",
-);
+const ANSWER_DATA: Joined = Joined {
+    from: "answer_data CROSS JOIN answers ON answers.seq = answer_data.answer \
+           CROSS JOIN tokens ON tokens.seq = answer_data.token",
+    columns: "answers.tenant, answers.digest, answer_data.at, tokens.id, answer_data.sealed",
+};
 
+/// The columns of the kind are the parameters.
 const INSERT_ANSWER_DATA: &str = "
 -- import_answer_data
 INSERT INTO answer_data (answer, at, token, sealed)
@@ -57,14 +50,18 @@ INSERT INTO answer_data (answer, at, token, sealed)
 FROM answers JOIN tokens ON tokens.tenant = ?1 AND tokens.id = ?4
 WHERE answers.digest = ?2 AND answers.tenant = ?1";
 
-impl Table {
+impl Stored {
     pub(super) fn of(kind: Kind) -> Self {
-        let vault =
-            |name, key| Self { database: Database::Vault, name, joined: None, key, constant: None };
+        let vault = |name, key| Self {
+            database: Database::Vault,
+            table: Table::new(name, key),
+            constant: None,
+        };
         let access = |name, key| Self { database: Database::Access, ..vault(name, key) };
-        let single = |name| Self { constant: Some(("one", "1")), ..vault(name, ONE) };
-        let apart =
-            |name, key| Self { constant: Some(("apart", "zeroblob(1024)")), ..vault(name, key) };
+        let one = Constant { column: "one", value: "1" };
+        let single = |name| Self { constant: Some(one), ..vault(name, ONE) };
+        let zeros = Constant { column: "apart", value: "zeroblob(1024)" };
+        let apart = |name, key| Self { constant: Some(zeros), ..vault(name, key) };
         match kind {
             Kind::Clock => single("clock_state"),
             Kind::DirectoryVersion => single("directory_state"),
@@ -85,7 +82,8 @@ impl Table {
             Kind::Guesses => vault("guesses", TENANT_BUCKET_NUMBER),
             Kind::Answers => vault("answers", SEQ),
             Kind::AnswerData => {
-                Self { joined: Some(ANSWER_DATA), ..vault("answer_data", ANSWER_AT) }
+                let table = Table::new("answer_data", ANSWER_AT).joined(ANSWER_DATA);
+                Self { table, ..vault("answer_data", ANSWER_AT) }
             }
             Kind::AuditRecords => vault("audit", TENANT_N),
             Kind::AuditHeads => vault("audit_heads", TENANT),
@@ -99,26 +97,8 @@ impl Table {
         }
     }
 
-    /// First the columns of the key, then those of the kind.
-    pub(super) fn list(&self, kind: Kind, after: Option<&Row>, rows_max: usize) -> String {
-        let own = names(kind.columns());
-        let (from, columns) = self.joined.unwrap_or((self.name, &own));
-        let key = names(self.key);
-        let behind = after.map(|it| format!("WHERE ({key}) > ({})", numbered(it.len())));
-        let behind = behind.unwrap_or_default();
-        let name = kind.name();
-        format!(
-            "-- list_{name}\nSELECT {key}, {columns} FROM {from} {behind} ORDER BY {key} LIMIT \
-             {rows_max}"
-        )
-    }
-
-    pub(super) fn count(&self) -> String {
-        format!("-- count_rows\nSELECT count(*) FROM {}", self.name)
-    }
-
     pub(super) fn clear(&self) -> String {
-        format!("-- clear\nDELETE FROM {}", self.name)
+        format!("-- clear\nDELETE FROM {}", self.table.name)
     }
 
     /// With the columns of the kind as parameters; behind them a token's number.
@@ -131,7 +111,7 @@ impl Table {
             columns += ", seq";
             values = numbered(kind.columns().len().saturating_add(1));
         }
-        if let Some((column, value)) = self.constant {
+        if let Some(Constant { column, value }) = self.constant {
             columns = format!("{column}, {columns}");
             values = format!("{value}, {values}");
         }
@@ -139,15 +119,7 @@ impl Table {
             Database::Vault => "",
             Database::Access => " OR IGNORE",
         };
-        let name = self.name;
+        let name = self.table.name;
         format!("-- import_{name}\nINSERT{again} INTO {name} ({columns}) VALUES ({values})")
     }
-}
-
-fn names(columns: &[Column]) -> String {
-    columns.iter().map(|it| it.name).collect::<Vec<_>>().join(", ")
-}
-
-fn numbered(count: usize) -> String {
-    (1..=count).map(|it| format!("?{it}")).collect::<Vec<_>>().join(", ")
 }

@@ -47,7 +47,7 @@ async fn opened(world: &VaultHarness) -> (Arc<Tenant>, Caller) {
 }
 
 async fn records(world: &VaultHarness, tenant: &Tenant, log: Log) -> Vec<LogRecord> {
-    world.vault.store.list_records((log, tenant.id), 0, 1000).await.unwrap()
+    world.vault.store.list_records(log, tenant.id, 0, 1000).await.unwrap()
 }
 
 fn words(records: &[LogRecord]) -> Vec<String> {
@@ -76,7 +76,7 @@ async fn a_life_is_recorded_in_order(world: VaultHarness) {
     assert_eq!(access[0].actor, Some(caller.application()));
     assert_eq!((&*access[0].trace, &*access[0].address), ("test", "127.0.0.1"));
     assert_eq!(
-        words(&world.vault.store.list_records((Log::Audit, tenant.id), 2, 1).await.unwrap()),
+        words(&world.vault.store.list_records(Log::Audit, tenant.id, 2, 1).await.unwrap()),
         [expected[2]]
     );
 

@@ -86,9 +86,7 @@ pub(crate) fn verify(
 ) -> Verified {
     let mut all = Log::ALL.map(|log| {
         let begin = |ends| Verifier::new(log, Arc::clone(key), ends, kept);
-        walk_log((&folder.join("scrip.db"), log), u64::MAX, begin, |_, _| ())
-            .unwrap()
-            .finish(living)
+        walk_log(&folder.join("scrip.db"), log, u64::MAX, begin, |_, _| ()).unwrap().finish(living)
     });
     let [audit, access] = &mut all;
     audit.problems.append(&mut access.problems);
@@ -393,13 +391,13 @@ async fn a_chain_that_went_on_is_told_from_a_fork() {
             assert!(still_has(store, key, it).await.unwrap());
             assert!(!still_has(store, key, &fork(it)).await.unwrap());
             assert!(!still_has(store, key, &KeptHead { n: 99, ..*it }).await.unwrap());
-            assert_eq!(store.find_checkpoint((it.log, it.tenant)).await.unwrap(), None);
+            assert_eq!(store.find_checkpoint(it.log, it.tenant).await.unwrap(), None);
         }
         let last = kept(store).await;
         world.clock.advance(2 * DAY);
         assert!(prune(&world).await > 0);
         for (it, last) in then.iter().zip(&last) {
-            let made = store.find_checkpoint((it.log, it.tenant)).await.unwrap().unwrap();
+            let made = store.find_checkpoint(it.log, it.tenant).await.unwrap().unwrap();
             assert_eq!((made.n, made.link), (last.n, last.link));
             assert!(still_has(store, key, it).await.unwrap());
             // The checkpoint knows its own record, and none before.
@@ -461,7 +459,7 @@ async fn a_log_that_grows_too_long_ends_a_verification() {
         let length = fs::metadata(wal).unwrap().len();
         let walk = |bytes_max| {
             let begin = |ends| Verifier::new(log, Arc::clone(key), ends, &[]);
-            walk_log((&world.file(), log), bytes_max, begin, |_, _| ())
+            walk_log(&world.file(), log, bytes_max, begin, |_, _| ())
         };
         let refused = walk(length - 1).unwrap_err();
         assert!(format!("{refused:?}").contains("grown past the bound"), "{refused:?}");

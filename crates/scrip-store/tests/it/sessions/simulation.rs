@@ -434,7 +434,7 @@ impl SessionSimulation {
             (id.clone(), *kind, status.map(str::to_owned))
         };
         assert_eq!(events, self.model.events.iter().map(told).collect::<Vec<_>>());
-        let records = self.vault.store.list_records((Log::Audit, tenant.id), 0, 10_000).await;
+        let records = self.vault.store.list_records(Log::Audit, tenant.id, 0, 10_000).await;
         let records = records.unwrap().into_iter();
         let words = records.map(|it| {
             let of_card = self.cards.iter().any(|card| card.as_str() == it.entity);

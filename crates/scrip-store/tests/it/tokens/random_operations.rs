@@ -267,8 +267,8 @@ impl Side {
     async fn logs(&self) -> String {
         let mut all = String::new();
         for log in Log::ALL {
-            let of = (log, self.desk.caller.tenant().id);
-            for it in self.desk.store().list_records(of, 0, 10_000).await.unwrap() {
+            let tenant = self.desk.caller.tenant().id;
+            for it in self.desk.store().list_records(log, tenant, 0, 10_000).await.unwrap() {
                 let entity = Uuid::try_parse(&it.entity).map_or(&*it.entity, |_| "an id");
                 let words = [&*it.actor_kind, &it.operation, entity, &it.outcome, &it.trace];
                 all += &format!("{log:?} {} {} {words:?}\n", it.n, it.at);

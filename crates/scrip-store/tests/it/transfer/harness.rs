@@ -280,8 +280,8 @@ async fn policy_and_logs(store: &dyn Store) -> String {
         let mut heads = store.list_heads(log).await.unwrap();
         heads.sort_by_key(|it| it.tenant.0);
         for head in heads {
-            let records = store.list_records((log, head.tenant), 0, 10_000).await.unwrap();
-            let checkpoint = store.find_checkpoint((log, head.tenant)).await.unwrap();
+            let records = store.list_records(log, head.tenant, 0, 10_000).await.unwrap();
+            let checkpoint = store.find_checkpoint(log, head.tenant).await.unwrap();
             said += &format!("{head:?} {checkpoint:?} {records:?}\n");
         }
     }

@@ -1,0 +1,5 @@
+//! The two logs and their chains.
+
+pub(crate) mod access_log;
+pub(crate) mod log;
+pub(crate) mod trail;

@@ -1,0 +1,50 @@
+//! What an operator should know of the server that a vault is on.
+
+use scrip_core::store::StoreError;
+
+use crate::postgres::engine::{
+    row::column,
+    statement::{PostgresClient, query},
+};
+
+/// What it says of itself. An engine that only speaks PostgreSQL's protocol may not know some of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// `150004` for 15.4.
+    pub version: i32,
+    /// Settings that decide what a commit is worth, where they are known: their names and values.
+    pub durability: Vec<(&'static str, String)>,
+    /// Whoever we are may see the rows of any tenant, whatever a transaction says it is about.
+    pub is_superuser: bool,
+    pub connections_max: Option<i64>,
+}
+
+const VERSION: &str = "-- version\nSELECT current_setting('server_version_num')::integer";
+
+const SETTING: &str = "-- setting\nSELECT current_setting($1, true)";
+
+const SUPERUSER: &str = "
+-- is_superuser
+SELECT coalesce((SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user), false)";
+
+pub(crate) async fn health(client: &impl PostgresClient) -> Result<Health, StoreError> {
+    let rows = query(client, VERSION, &[]).await?;
+    let version = rows.first().map(|row| column(row, 0)).transpose()?.unwrap_or_default();
+    let mut durability = Vec::new();
+    for name in ["synchronous_commit", "fsync"] {
+        durability.extend(setting(client, name).await?.map(|it| (name, it)));
+    }
+    let rows = query(client, SUPERUSER, &[]).await?;
+    let is_superuser = rows.first().map(|row| column(row, 0)).transpose()?.unwrap_or_default();
+    let connections_max = setting(client, "max_connections").await?;
+    let connections_max = connections_max.and_then(|it| it.parse().ok());
+    Ok(Health { version, durability, is_superuser, connections_max })
+}
+
+async fn setting(
+    client: &impl PostgresClient,
+    name: &'static str,
+) -> Result<Option<String>, StoreError> {
+    let rows = query(client, SETTING, &[&name]).await?;
+    rows.first().map_or(Ok(None), |row| column(row, 0))
+}

@@ -1,0 +1,23 @@
+//! Many rows as the engine takes them at once: an array for each column.
+
+use tokio_postgres::types::ToSql;
+
+use crate::sql::Parameter;
+
+#[derive(Debug)]
+pub(crate) struct Columns<'a, const N: usize>([Vec<Parameter<'a>>; N]);
+
+impl<'a, const N: usize> Columns<'a, N> {
+    pub(crate) fn of(rows: impl IntoIterator<Item = [Parameter<'a>; N]>) -> Self {
+        let mut columns = std::array::from_fn(|_| Vec::new());
+        for row in rows {
+            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+        }
+        Self(columns)
+    }
+
+    /// As the engine's client takes them.
+    pub(crate) fn raw(&self) -> impl Iterator<Item = &(dyn ToSql + Sync)> {
+        self.0.iter().map(|it| -> &(dyn ToSql + Sync) { it })
+    }
+}

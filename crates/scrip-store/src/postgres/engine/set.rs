@@ -1,0 +1,258 @@
+//! The rows of many writes that do not touch each other, put by one statement for each table.
+
+use std::{collections::HashSet, iter};
+
+use deadpool_postgres::Object;
+use scrip_core::{
+    answer::AnswerRecord,
+    disclosure::{DuplicateKey, DuplicateLookup},
+    id::TenantId,
+    store::{InsertToken, StoreError, StoredToken},
+    token_intent::StoredTokenIntent,
+};
+use tokio_postgres::{Row, Statement, types::ToSql};
+use uuid::Uuid;
+
+use crate::{
+    facets::entries,
+    postgres::engine::{
+        columns::Columns,
+        fault::fault,
+        row::column,
+        statement::{Parameters, Question},
+    },
+    shared::tokens::{
+        intents::{inserted_intent, inserted_intent_columns},
+        rows::{inserted_columns, inserted_token},
+    },
+    sql::parameters,
+};
+
+/// Whatever has such an id or such a duplicate key, live or not. Whoever is found here
+/// only looks as if it were in the way; that is told apart where each write is done by itself.
+///
+/// Scalar subqueries are never made a join, which an engine that has not counted its rows yet
+/// would do by going through all of them.
+pub(crate) const FIND_OBSTACLES: &str = "
+-- find_obstacles
+SELECT it.at FROM unnest($2::bigint[], $3::text[]) AS it (at, id)
+WHERE (SELECT number FROM tokens WHERE tenant = $1 AND tokens.id = it.id) IS NOT NULL
+UNION ALL
+    SELECT it.at FROM unnest($4::bigint[], $5::bytea[]) AS it (at, key)
+WHERE (SELECT number FROM tokens WHERE tenant = $1 AND tokens.duplicate_key = it.key
+    LIMIT 1) IS NOT NULL
+UNION ALL
+    SELECT it.at FROM unnest($6::bigint[], $7::bytea[]) AS it (at, key)
+WHERE (SELECT number FROM tokens WHERE tenant = $1 AND tokens.duplicate_read_key = it.key
+    LIMIT 1) IS NOT NULL";
+
+/// What must not be there when tokens are inserted.
+#[derive(Debug, Default)]
+pub(crate) struct Obstacles<'a> {
+    ids: (Vec<i64>, Vec<&'a str>),
+    keys: (Vec<i64>, Vec<Vec<u8>>),
+    read_keys: (Vec<i64>, Vec<Vec<u8>>),
+}
+
+impl<'a> Obstacles<'a> {
+    /// `at` is by what it is told again.
+    pub(crate) fn of(&mut self, at: usize, insert: &'a InsertToken) {
+        let at = i64::try_from(at).unwrap_or(i64::MAX);
+        let record = &insert.token.record;
+        self.ids.0.push(at);
+        self.ids.1.push(record.id.as_str());
+        let Some(lookup) = DuplicateLookup::of(record, insert.deduplicate) else { return };
+        for DuplicateKey(key) in lookup.keys {
+            self.keys.0.push(at);
+            self.keys.1.push(key.to_vec());
+        }
+        if let Some(DuplicateKey(key)) = lookup.read_key {
+            self.read_keys.0.push(at);
+            self.read_keys.1.push(key.to_vec());
+        }
+    }
+
+    pub(crate) fn parameters<'b>(&'b self, tenant: &'b Uuid) -> Parameters<'b, 7> {
+        let (keys, read_keys) = (&self.keys, &self.read_keys);
+        [tenant, &self.ids.0, &self.ids.1, &keys.0, &keys.1, &read_keys.0, &read_keys.1]
+    }
+
+    /// Nothing, where there is nothing to ask.
+    pub(crate) fn asked<'b>(&self, parameters: &'b Parameters<'b, 7>) -> Option<Question<'b>> {
+        (!self.ids.0.is_empty()).then_some(Question { sql: FIND_OBSTACLES, parameters })
+    }
+}
+
+/// Those that have something in their way.
+pub(crate) fn hindered(rows: &[Row]) -> Result<HashSet<usize>, StoreError> {
+    let at = |row| column::<i64>(row, 0).map(|it| usize::try_from(it).unwrap_or(usize::MAX));
+    rows.iter().map(at).collect()
+}
+
+/// Columns of one transaction. Nobody else of the tenant writes, and nothing was in the way: so a
+/// key that is there already is an error, and takes all of it back.
+#[derive(Debug, Default)]
+pub(crate) struct Set<'a> {
+    tokens: Vec<(i64, &'a StoredToken)>,
+    intents: Vec<&'a StoredTokenIntent>,
+    /// Each with the numbers of the tokens that it shows.
+    answers: Vec<(&'a AnswerRecord, Vec<i64>)>,
+}
+
+pub(crate) const INSERT_TOKENS: &str = concat!(
+    "-- insert_tokens\nWITH made AS (INSERT INTO tokens (",
+    inserted_columns!(),
+    ", number)
+    SELECT $1, * FROM unnest($2::text[], $3::text[], $4::bytea[], $5::text[], $6::uuid[],
+        $7::bigint[], $8::bigint[], $9::bigint[], $10::bytea[], $11::bytea[], $12::bytea[],
+        $13::bytea[], $14::bytea[], $15::bigint[])
+), coded AS (
+    INSERT INTO cvcs (tenant, token, expires_at, sealed)
+    SELECT $1, * FROM unnest($16::bigint[], $17::bigint[], $18::bytea[])
+)
+    INSERT INTO filed (tenant, facet, container, created_at, token)
+    SELECT $1, * FROM unnest($19::bytea[], $20::text[], $21::bigint[], $22::bigint[])"
+);
+
+const INSERT_INTENTS: &str = concat!(
+    "-- insert_token_intents\nWITH made AS (INSERT INTO token_intents (",
+    inserted_intent_columns!(),
+    ")
+    SELECT $1, * FROM unnest($2::uuid[], $3::text[], $4::bytea[], $5::text[], $6::uuid[],
+        $7::bigint[], $8::bigint[], $9::bytea[])
+)
+    INSERT INTO intent_cvcs (tenant, intent, expires_at, sealed)
+    SELECT $1, * FROM unnest($10::uuid[], $11::bigint[], $12::bytea[])"
+);
+
+const INSERT_ANSWERS: &str = "
+-- insert_answers
+WITH answered AS (
+    INSERT INTO answers (tenant, digest, created_at, head)
+    SELECT $1, * FROM unnest($2::bytea[], $3::bigint[], $4::bytea[])
+)
+    INSERT INTO answer_data (tenant, digest, at, token, sealed)
+    SELECT $1, * FROM unnest($5::bytea[], $6::bigint[], $7::bigint[], $8::bytea[])";
+
+/// Those of a set that it needs.
+#[derive(Debug)]
+pub(crate) struct Statements {
+    tokens: Option<Statement>,
+    intents: Option<Statement>,
+    answers: Option<Statement>,
+}
+
+impl<'a> Set<'a> {
+    pub(crate) fn token(&mut self, number: i64, token: &'a StoredToken) {
+        self.tokens.push((number, token));
+    }
+
+    pub(crate) fn intent(&mut self, intent: &'a StoredTokenIntent) {
+        self.intents.push(intent);
+    }
+
+    pub(crate) fn answer(&mut self, answer: &'a AnswerRecord, numbers: Vec<i64>) {
+        self.answers.push((answer, numbers));
+    }
+
+    pub(crate) async fn prepare(&self, client: &Object) -> Result<Statements, StoreError> {
+        let prepare = async |needs: bool, sql| match needs {
+            true => client.prepare_cached(sql).await.map(Some).map_err(fault),
+            false => Ok(None),
+        };
+        Ok(Statements {
+            tokens: prepare(!self.tokens.is_empty(), INSERT_TOKENS).await?,
+            intents: prepare(!self.intents.is_empty(), INSERT_INTENTS).await?,
+            answers: prepare(!self.answers.is_empty(), INSERT_ANSWERS).await?,
+        })
+    }
+
+    /// All are sent before any is answered.
+    pub(crate) async fn put(
+        &self,
+        client: &Object,
+        tenant: TenantId,
+        statements: Statements,
+    ) -> Result<(), tokio_postgres::Error> {
+        let Statements { tokens, intents, answers } = &statements;
+        tokio::try_join!(
+            biased;
+            self.put_tokens(client, tenant, tokens.as_ref()),
+            self.put_intents(client, tenant, intents.as_ref()),
+            self.put_answers(client, tenant, answers.as_ref()),
+        )
+        .map(drop)
+    }
+
+    async fn put_tokens(
+        &self,
+        client: &Object,
+        tenant: TenantId,
+        statement: Option<&Statement>,
+    ) -> Result<(), tokio_postgres::Error> {
+        let Some(statement) = statement else { return Ok(()) };
+        let all = || self.tokens.iter();
+        let rows = Columns::of(all().map(|(_, it)| inserted_token(tenant, &it.record)));
+        let numbers = Columns::of(all().map(|(number, _)| parameters![*number]));
+        let codes = Columns::of(all().filter_map(|(number, it)| {
+            let code = it.cvc.as_ref()?;
+            Some(parameters![*number, code.expires_at, &code.sealed])
+        }));
+        let filed = Columns::of(all().flat_map(|(number, StoredToken { record, .. })| {
+            let entry =
+                |(facet, container)| parameters![facet, container, record.created_at, *number];
+            entries(record).map(entry)
+        }));
+        let own = rows.raw().skip(1).chain(numbers.raw()).chain(codes.raw()).chain(filed.raw());
+        put(client, statement, &tenant, own).await
+    }
+
+    async fn put_intents(
+        &self,
+        client: &Object,
+        tenant: TenantId,
+        statement: Option<&Statement>,
+    ) -> Result<(), tokio_postgres::Error> {
+        let Some(statement) = statement else { return Ok(()) };
+        let all = || self.intents.iter();
+        let rows = Columns::of(all().map(|it| inserted_intent(tenant, &it.record)));
+        let codes = Columns::of(all().filter_map(|it| {
+            let code = it.cvc.as_ref()?;
+            Some(parameters![it.record.id, code.expires_at, &code.sealed])
+        }));
+        put(client, statement, &tenant, rows.raw().skip(1).chain(codes.raw())).await
+    }
+
+    async fn put_answers(
+        &self,
+        client: &Object,
+        tenant: TenantId,
+        statement: Option<&Statement>,
+    ) -> Result<(), tokio_postgres::Error> {
+        let Some(statement) = statement else { return Ok(()) };
+        let heads = Columns::of(
+            self.answers.iter().map(|(it, _)| parameters![&it.digest, it.created_at, &it.head]),
+        );
+        let parts = Columns::of(self.answers.iter().flat_map(|(answer, numbers)| {
+            // Without a number the engine takes none of it.
+            let number = |at: usize| numbers.get(at).copied();
+            answer
+                .parts
+                .iter()
+                .map(move |it| parameters![&answer.digest, it.at, number(it.at), &it.sealed])
+        }));
+        put(client, statement, &tenant, heads.raw().chain(parts.raw())).await
+    }
+}
+
+/// The tenant, and a column for each of the others.
+async fn put<'a>(
+    client: &Object,
+    statement: &Statement,
+    tenant: &'a TenantId,
+    columns: impl Iterator<Item = &'a (dyn ToSql + Sync)>,
+) -> Result<(), tokio_postgres::Error> {
+    let of: &(dyn ToSql + Sync) = &tenant.0;
+    let columns: Vec<_> = iter::once(of).chain(columns).collect();
+    client.execute(statement, &columns).await.map(drop)
+}

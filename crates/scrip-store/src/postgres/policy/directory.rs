@@ -1,0 +1,65 @@
+//! The policy of every tenant, read whole.
+
+use scrip_core::{
+    directory::{DirectoryRecords, SystemKeys},
+    store::{DirectoryStore, StoreFuture},
+};
+
+use crate::{
+    postgres::{
+        PostgresStore,
+        engine::{
+            scope::Scope,
+            statement::{Instant, Single},
+        },
+    },
+    shared::policy::{
+        changes::insert_system_keys,
+        directory::{KeyTables, directory_version, load_directory, table},
+    },
+};
+
+pub(crate) const KEYS: KeyTables = KeyTables {
+    tenant_keys: table!(
+        "tenant key",
+        "
+-- list_tenant_keys
+SELECT tenant, wrapped, version FROM tenant_keys",
+        "tenant"
+    ),
+    lasting_keys: table!(
+        "lasting key",
+        "
+-- list_lasting_keys
+SELECT tenant, wrapped FROM lasting_keys",
+        "tenant"
+    ),
+};
+
+impl DirectoryStore for PostgresStore {
+    fn load_directory(&self) -> StoreFuture<'_, DirectoryRecords> {
+        Box::pin(async move {
+            let it = Instant::new(&self.pool.apart(), Scope::every_tenant()).await?;
+            let loaded = load_directory(&it, &KEYS).await;
+            it.end(loaded).await
+        })
+    }
+
+    fn directory_version(&self) -> StoreFuture<'_, i64> {
+        Box::pin(async move {
+            let pool = self.pool.apart();
+            directory_version(&Single::new(&pool, Scope::no_tenant())).await
+        })
+    }
+
+    fn directory_changed(&self) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            self.changes.wait().await;
+            Ok(())
+        })
+    }
+
+    fn insert_system_keys(&self, keys: SystemKeys) -> StoreFuture<'_, ()> {
+        Box::pin(async move { insert_system_keys(&self.of_no_tenant(), &keys).await })
+    }
+}

@@ -1,0 +1,57 @@
+//! The entries by which tokens are found: one for each facet in each container.
+
+use scrip_core::store::{StoreError, TokenRecord};
+
+use crate::{
+    facets::{entry_columns, is_found_alike},
+    postgres::engine::transaction::Transaction,
+    shared::tokens::rows::NumberedToken,
+};
+
+const INSERT_ENTRIES: &str = "
+-- file
+INSERT INTO filed (tenant, facet, container, created_at, token)
+    SELECT $1, it.facet, it.container, $4, $5
+FROM unnest($2::bytea[], $3::text[]) AS it (facet, container)";
+
+const REMOVE_ENTRIES: &str = "
+-- unfile
+DELETE FROM filed USING unnest($2::bytea[], $3::text[]) AS it (facet, container)
+WHERE filed.tenant = $1 AND filed.facet = it.facet AND filed.container = it.container
+    AND filed.created_at = $4 AND filed.token = $5";
+
+pub(crate) async fn remove_entries(
+    transaction: &Transaction,
+    number: i64,
+    record: &TokenRecord,
+) -> Result<(), StoreError> {
+    each_entry(transaction, REMOVE_ENTRIES, number, record).await
+}
+
+/// Most updates change nothing that a token is found by.
+pub(crate) async fn replace_entries(
+    transaction: &Transaction,
+    before: &NumberedToken,
+    after: &TokenRecord,
+) -> Result<(), StoreError> {
+    let NumberedToken { number, token } = before;
+    if is_found_alike(&token.record, after) {
+        return Ok(());
+    }
+    remove_entries(transaction, *number, &token.record).await?;
+    each_entry(transaction, INSERT_ENTRIES, *number, after).await
+}
+
+async fn each_entry(
+    transaction: &Transaction,
+    sql: &str,
+    number: i64,
+    record: &TokenRecord,
+) -> Result<(), StoreError> {
+    let (facets, containers) = entry_columns(record);
+    let (tenant, created_at) = (transaction.tenant.0, record.created_at.unix_ms);
+    transaction
+        .execute_raw(sql, &[&tenant, &facets, &containers, &created_at, &number])
+        .await
+        .map(drop)
+}

@@ -1,0 +1,97 @@
+//! Token intents.
+
+use scrip_core::{
+    audit::AuditRecord,
+    caller::Inquiry,
+    id::TokenIntentId,
+    store::{Beside, Changed, StoreError, StoreFuture, TokenIntentStore},
+    time::Timestamp,
+    token_intent::StoredTokenIntent,
+};
+
+use crate::{
+    postgres::{
+        PostgresStore, changed,
+        engine::{statement::raw, transaction::Transaction},
+    },
+    shared::{
+        answers::insert_beside,
+        tokens::intents::{
+            end_token_intent, find_token_intent, inserted_intent, inserted_intent_columns,
+            intent_columns,
+        },
+    },
+    sql::parameters,
+};
+
+const INSERT_TOKEN_INTENT: &str = concat!(
+    "-- insert_token_intent\nWITH made AS (INSERT INTO token_intents (",
+    inserted_intent_columns!(),
+    ")
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    RETURNING id
+)
+    INSERT INTO intent_cvcs (tenant, intent, expires_at, sealed)
+    SELECT $1, id, $10::bigint, $11::bytea FROM made WHERE $10::bigint IS NOT NULL"
+);
+
+pub(crate) async fn insert_token_intent(
+    transaction: &mut Transaction,
+    intent: &StoredTokenIntent,
+    written: &Beside,
+) -> Result<(), StoreError> {
+    let tenant = transaction.tenant;
+    let row = inserted_intent(tenant, &intent.record);
+    let code = intent.cvc.as_ref();
+    let code = parameters![code.map(|it| it.expires_at), code.map(|it| &it.sealed)];
+    let mut columns = raw(&row);
+    columns.extend(raw(&code));
+    transaction.execute_raw(INSERT_TOKEN_INTENT, &columns).await?;
+    insert_beside(transaction, tenant, written, "created").await
+}
+
+const FIND_TOKEN_INTENT: &str = concat!(
+    "-- find_token_intent\nSELECT ",
+    intent_columns!(),
+    " FROM token_intents AS it
+      LEFT JOIN intent_cvcs ON intent_cvcs.tenant = it.tenant AND intent_cvcs.intent = it.id
+      WHERE it.tenant = $1 AND it.id = $2 AND it.expires_at > $3"
+);
+
+impl TokenIntentStore for PostgresStore {
+    fn insert_token_intent(
+        &self,
+        inquiry: Inquiry,
+        intent: StoredTokenIntent,
+        written: Beside,
+    ) -> StoreFuture<'_, ()> {
+        let tenant = inquiry.tenant().id;
+        Box::pin(self.writes.insert_token_intent(&self.pool, tenant, intent, written))
+    }
+
+    fn find_token_intent(
+        &self,
+        inquiry: Inquiry,
+        id: TokenIntentId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<StoredTokenIntent>> {
+        let tenant = inquiry.tenant().id;
+        Box::pin(async move {
+            find_token_intent(&self.of(tenant), FIND_TOKEN_INTENT, tenant, id, now).await
+        })
+    }
+
+    fn delete_token_intent(
+        &self,
+        inquiry: Inquiry,
+        id: TokenIntentId,
+        audit: AuditRecord,
+    ) -> StoreFuture<'_, Changed> {
+        Box::pin(async move {
+            let tenant = inquiry.tenant().id;
+            let mut it = self.begin(tenant).await?;
+            let ended = end_token_intent(&mut it, tenant, id, &audit, "deleted").await?;
+            changed(it, ended).await
+        })
+    }
+}

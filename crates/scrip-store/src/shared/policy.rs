@@ -1,0 +1,4 @@
+//! Tenants, applications and API keys.
+
+pub(crate) mod changes;
+pub(crate) mod directory;

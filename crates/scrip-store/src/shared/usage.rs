@@ -1,0 +1,35 @@
+//! What a tenant uses, and what is counted of guesses.
+
+use scrip_core::{
+    guessing_budget::{Bucket, GuessRecord},
+    store::StoreError,
+    token_type::TokenType,
+    usage::TypeUsage,
+};
+
+use crate::sql::{ColumnReader, required};
+
+/// Columns: the type, how many there are, and when the last was made.
+pub(crate) fn type_usage(row: &dyn ColumnReader) -> Result<TypeUsage, StoreError> {
+    let unknown = StoreError::Corrupt("a count is of no type of token");
+    Ok(TypeUsage {
+        token_type: TokenType::parse(required(row, 0)?).ok_or(unknown)?,
+        count: count(row, 1)?,
+        last_created_at: required(row, 2)?,
+    })
+}
+
+/// Columns: bucket, number, when it was last counted, and when that ends.
+pub(crate) fn guess(row: &dyn ColumnReader) -> Result<GuessRecord, StoreError> {
+    Ok(GuessRecord {
+        bucket: Bucket(required(row, 0)?),
+        number: required(row, 1)?,
+        at: required(row, 2)?,
+        expires_at: required(row, 3)?,
+    })
+}
+
+/// A count that somebody made negative is none.
+pub(crate) fn count(row: &dyn ColumnReader, at: usize) -> Result<u64, StoreError> {
+    Ok(u64::try_from(required::<i64>(row, at)?).unwrap_or(0))
+}

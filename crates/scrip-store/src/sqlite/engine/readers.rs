@@ -1,0 +1,83 @@
+//! Connections for reads: as many as read at once, none of them ever behind the writer.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use rusqlite::Connection;
+use scrip_core::{
+    measure::{Counter, Level, ReaderMeasures, SPAN_TARGET},
+    store::StoreError,
+};
+
+use crate::sqlite::engine::connection::{Pages, open_reader};
+
+/// Idle connections that are kept; more are opened when more threads read at once.
+const IDLE_MAX: usize = 8;
+
+#[derive(Debug)]
+pub(crate) struct Readers {
+    path: PathBuf,
+    pages: Pages,
+    idle: Mutex<Vec<Connection>>,
+    busy: Level,
+    opened: Counter,
+}
+
+impl Readers {
+    pub(crate) fn new(path: &Path, pages: Pages) -> Result<Self, StoreError> {
+        let idle = Mutex::new(vec![open_reader(path, pages)?]);
+        let (busy, opened) = (Level::default(), Counter::default());
+        opened.one();
+        Ok(Self { path: path.to_owned(), pages, idle, busy, opened })
+    }
+
+    /// Reads on the calling thread. A lookup takes microseconds, less than handing it to another
+    /// thread would.
+    pub(crate) fn read<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let _span = tracing::info_span!(target: SPAN_TARGET, "store_read").entered();
+        let idle = self.lock().pop();
+        let connection = idle.map_or_else(|| self.open(), Ok)?;
+        let _busy = Busy::new(&self.busy);
+        let result = work(&connection);
+        let mut idle = self.lock();
+        if idle.len() < IDLE_MAX {
+            idle.push(connection);
+        }
+        result
+    }
+
+    fn open(&self) -> Result<Connection, StoreError> {
+        self.opened.one();
+        open_reader(&self.path, self.pages)
+    }
+
+    pub(crate) fn measures(&self) -> ReaderMeasures {
+        let idle = self.lock().len().try_into().unwrap_or(u64::MAX);
+        ReaderMeasures { busy: self.busy.get(), idle, opened: self.opened.get() }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody reads; also one whose read panics has ended.
+struct Busy<'a>(&'a Level);
+
+impl<'a> Busy<'a> {
+    fn new(level: &'a Level) -> Self {
+        level.rise();
+        Self(level)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.fall();
+    }
+}

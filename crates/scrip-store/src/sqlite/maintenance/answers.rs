@@ -1,0 +1,62 @@
+//! Remembered answers.
+
+use rusqlite::Connection;
+use scrip_core::{
+    store::{AnswerStore, AskedAnswer, Claimed, StoreError, StoreFuture, StoredAnswer},
+    time::Timestamp,
+};
+
+use crate::{
+    shared::answers::{stored_answer, stored_part},
+    sql::{Statements, parameters, run_ready},
+    sqlite::{SqliteStore, engine::statement::execute},
+};
+
+const FIND_ANSWER: &str = "
+-- find_answer
+SELECT head, created_at FROM answers WHERE digest = $1 AND tenant = $2 AND created_at > $3";
+
+/// Named by digest and time, not by its row: should it be replaced between the two statements, it
+/// has no parts, rather than another's.
+const FIND_PARTS: &str = "
+-- find_parts
+SELECT answer_data.at, tokens.id, tokens.containers, answer_data.sealed
+FROM answers JOIN answer_data ON answer_data.answer = answers.seq
+    JOIN tokens ON tokens.seq = answer_data.token AND tokens.tenant = answers.tenant
+WHERE answers.digest = $1 AND answers.tenant = $2 AND answers.created_at = $3
+    AND (tokens.expires_at IS NULL OR tokens.expires_at > $4)
+ORDER BY answer_data.at";
+
+async fn find_answer(
+    connection: &Connection,
+    asked: &AskedAnswer,
+) -> Result<Option<StoredAnswer>, StoreError> {
+    let AskedAnswer { tenant, digest, now, since } = asked;
+    let of = parameters![digest, *tenant, *since];
+    let found = connection.find(FIND_ANSWER, &of, |row| stored_answer(row, *digest)).await?;
+    let Some(answer) = found else { return Ok(None) };
+    let of = parameters![digest, *tenant, answer.created_at, *now];
+    let parts = connection.query(FIND_PARTS, &of, |row| stored_part(row, 0)).await?;
+    Ok(Some(StoredAnswer { parts, ..answer }))
+}
+
+/// Answers lie in the order of their making, so the old ones are found at the front.
+const FORGET_ANSWERS: &str = "
+-- forget_answers
+DELETE FROM answers WHERE seq IN (
+    SELECT seq FROM (SELECT seq, created_at FROM answers ORDER BY seq LIMIT $1)
+    WHERE created_at <= $2
+)";
+
+const FORGOTTEN_AT_ONCE: i64 = 256;
+
+impl AnswerStore for SqliteStore {
+    fn claim_answer(&self, asked: AskedAnswer) -> StoreFuture<'_, Claimed> {
+        let find = |asked| self.read(move |it| run_ready(find_answer(it, &asked)));
+        Box::pin(self.claims.claim(asked, find))
+    }
+
+    fn forget_answers(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+        self.write(move |it| execute(it, FORGET_ANSWERS, &parameters![FORGOTTEN_AT_ONCE, before]))
+    }
+}

@@ -1,0 +1,78 @@
+//! The counts of the guessing budget and the search budget.
+
+use rusqlite::Connection;
+use scrip_core::{
+    guessing_budget::{Bucket, GuessRecord, GuessStore},
+    id::TenantId,
+    store::{StoreError, StoreFuture},
+    time::Timestamp,
+};
+
+use crate::{
+    shared::usage::guess,
+    sql::{Statements, parameters, run_ready},
+    sqlite::{SqliteStore, engine::statement::execute},
+};
+
+const FIND_GUESSES: &str = "
+-- find_guesses
+SELECT bucket, number, counted_at, expires_at FROM guesses
+WHERE tenant = $1 AND bucket = $2 AND expires_at > $3";
+
+const INSERT_GUESS: &str = "
+-- insert_guess
+INSERT INTO guesses (tenant, bucket, number, counted_at, expires_at) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (tenant, bucket, number) DO UPDATE SET
+    counted_at = max(counted_at, $4), expires_at = max(expires_at, $5)";
+
+const SWEEP_GUESSES: &str = "
+-- sweep_guesses
+DELETE FROM guesses WHERE (tenant, bucket, number) IN (
+    SELECT tenant, bucket, number FROM guesses WHERE expires_at <= $1 LIMIT $2)";
+
+const SWEPT_AT_ONCE: i64 = 128;
+
+fn find_guesses(
+    connection: &Connection,
+    tenant: TenantId,
+    buckets: &[Bucket],
+    now: Timestamp,
+) -> Result<Vec<GuessRecord>, StoreError> {
+    let mut found = Vec::new();
+    for bucket in buckets {
+        let of = parameters![tenant, &bucket.0, now];
+        found.extend(run_ready(connection.query(FIND_GUESSES, &of, guess))?);
+    }
+    Ok(found)
+}
+
+fn insert_guesses(
+    connection: &Connection,
+    tenant: TenantId,
+    records: &[GuessRecord],
+) -> Result<(), StoreError> {
+    for GuessRecord { bucket, number, at, expires_at } in records {
+        let row = parameters![tenant, &bucket.0, number, *at, *expires_at];
+        execute(connection, INSERT_GUESS, &row)?;
+    }
+    Ok(())
+}
+
+impl GuessStore for SqliteStore {
+    fn find_guesses<'a>(
+        &'a self,
+        tenant: TenantId,
+        buckets: &'a [Bucket],
+        now: Timestamp,
+    ) -> StoreFuture<'a, Vec<GuessRecord>> {
+        self.read(move |it| find_guesses(it, tenant, buckets, now))
+    }
+
+    fn insert_guesses(&self, tenant: TenantId, records: Vec<GuessRecord>) -> StoreFuture<'_, ()> {
+        self.write(move |it| insert_guesses(it, tenant, &records))
+    }
+
+    fn sweep_guesses(&self, expired: Timestamp) -> StoreFuture<'_, usize> {
+        self.write(move |it| execute(it, SWEEP_GUESSES, &parameters![expired, SWEPT_AT_ONCE]))
+    }
+}

@@ -1,0 +1,56 @@
+//! The policy of every tenant, read whole.
+
+use rusqlite::Connection;
+use scrip_core::{
+    directory::{DirectoryRecords, SystemKeys},
+    store::{DirectoryStore, StoreError, StoreFuture},
+};
+
+use crate::{
+    shared::policy::{
+        changes::insert_system_keys,
+        directory::{self, KeyTables, directory_version, table},
+    },
+    sql::run_ready,
+    sqlite::{SqliteStore, engine::statement::at_one_instant},
+};
+
+/// What stands before a key in its row, so that the key lies on a page of its own: see the schema.
+pub(crate) const APART: [u8; 1024] = [0; 1024];
+
+/// A row in which something else stands before the key cannot be read.
+pub(crate) const KEYS: KeyTables = KeyTables {
+    tenant_keys: table!(
+        "tenant key",
+        "
+-- list_tenant_keys
+SELECT tenant, CASE WHEN apart = zeroblob(1024) THEN wrapped END, version FROM tenant_keys",
+        "tenant"
+    ),
+    lasting_keys: table!(
+        "lasting key",
+        "
+-- list_lasting_keys
+SELECT tenant, CASE WHEN apart = zeroblob(1024) THEN wrapped END FROM lasting_keys",
+        "tenant"
+    ),
+};
+
+/// As it is at one instant.
+pub(crate) fn load_directory(connection: &Connection) -> Result<DirectoryRecords, StoreError> {
+    at_one_instant(connection, || run_ready(directory::load_directory(connection, &KEYS)))
+}
+
+impl DirectoryStore for SqliteStore {
+    fn load_directory(&self) -> StoreFuture<'_, DirectoryRecords> {
+        self.read(load_directory)
+    }
+
+    fn directory_version(&self) -> StoreFuture<'_, i64> {
+        self.read(|it| run_ready(directory_version(it)))
+    }
+
+    fn insert_system_keys(&self, keys: SystemKeys) -> StoreFuture<'_, ()> {
+        self.write(move |it| run_ready(insert_system_keys(it, &keys)))
+    }
+}
