@@ -1,25 +1,9 @@
 //! Measurements, as ratios within one run: each figure of the vault stands beside a reference that
 //! the same machine gave a moment before and after.
 
-mod bare;
-mod chance;
-mod clock;
-mod counting;
-mod duplicates;
-mod expressions;
-mod figures;
-mod guessing;
-mod hostile;
-mod limits;
-mod load;
-mod pgbench;
-mod postgres;
-mod process;
-mod raw;
+mod harness;
+mod measurements;
 mod report;
-mod rounds;
-mod script;
-mod sweep;
 
 use std::{
     fs,
@@ -30,6 +14,13 @@ use std::{
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
+
+use crate::{
+    harness::{bare, process},
+    measurements::{
+        counting, duplicates, expressions, guessing, hostile, limits, postgres, rounds, sweep,
+    },
+};
 
 /// Measures the vault against a bare HTTP server and against bare storage.
 #[derive(Debug, Parser)]

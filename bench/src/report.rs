@@ -1,38 +1,17 @@
-//! What is printed: a line as each figure comes in, then the tables, then the aims.
+//! What is printed at the end: the tables, then the aims.
 
-use std::{
-    fmt,
-    io::{self, Write},
-    time::Duration,
-};
+use std::{fmt, time::Duration};
 
 use serde_json::{Value, json};
 
 use crate::{
-    expressions::Cost,
-    figures::Figures,
-    rounds::{Million, Results, Round},
-    sweep::Swept,
+    harness::figures::{Figures, row},
+    measurements::{
+        expressions::Cost,
+        rounds::{Million, Results, Round},
+        sweep::Swept,
+    },
 };
-
-/// Shown at once: a whole run takes minutes.
-pub(crate) fn note(figures: &Figures) -> io::Result<()> {
-    writeln!(io::stderr(), "{}", row(figures))
-}
-
-fn row(it: &Figures) -> String {
-    let cpu = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |it| format!("{it:.1}"));
-    format!(
-        "| {:<21} | {:>4} | {:>9.0} | {:>7} | {:>7} | {:>10} | {:>8} |",
-        it.name,
-        it.connections,
-        it.per_second,
-        it.p50_us,
-        it.p99_us,
-        cpu(it.server_cpu_us),
-        cpu(it.load_cpu_us),
-    )
-}
 
 const HEAD: &str = "\
 | what                  | conn |  per sec. |  p50 us |  p99 us | server cpu | load cpu |

@@ -29,7 +29,7 @@ pub fn report(root: &Path) -> Result<String> {
             tuples += parameters::functions(file)?.iter().map(|it| it.tuples).sum::<usize>();
         }
         total += lines;
-        let cycles: Vec<_> = longest_cycles(&folder)?;
+        let cycles: Vec<_> = import_cycles(&folder)?;
         let longest = cycles.first().map_or(1, Vec::len);
         writeln!(text, "{name}: {} files, {lines} lines, longest cycle {longest}", files.len())?;
     }
@@ -45,7 +45,7 @@ pub fn report(root: &Path) -> Result<String> {
 }
 
 /// The rings of imports of a crate, the largest first.
-pub fn longest_cycles(crate_folder: &Path) -> Result<Vec<Vec<PathBuf>>> {
+pub fn import_cycles(crate_folder: &Path) -> Result<Vec<Vec<PathBuf>>> {
     let mut found = Vec::new();
     for root in ["src/lib.rs", "src/main.rs"] {
         let root = crate_folder.join(root);

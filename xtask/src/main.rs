@@ -15,7 +15,7 @@ fn main() -> Result<()> {
     match command.as_deref() {
         Some("figures") => print!("{}", xtask::figures::report(&folder)?),
         Some("cycles") => {
-            for cycle in xtask::figures::longest_cycles(&folder)? {
+            for cycle in xtask::figures::import_cycles(&folder)? {
                 println!("cycle of {} files", cycle.len());
                 for file in cycle {
                     println!("  {}", file.display());

@@ -10,6 +10,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use xtask::{figures, parameters, sources};
+
 /// What each crate may depend on within the workspace. An arrow that is not here is a design
 /// change.
 const LAYERS: &[(&str, &[&str])] = &[
@@ -59,6 +61,9 @@ const TESTS_ONLY: &str = "scrip-testing";
 
 const FILE_LINES_MAX: usize = 500;
 const FILE_LINES_MEDIAN_MAX: usize = 140;
+const FOLDER_FILES_MAX: usize = 15;
+/// Two files that are one thought may import each other; three have no first to read.
+const CYCLE_FILES_MAX: usize = 2;
 
 #[test]
 fn crates_point_inward() {
@@ -123,6 +128,34 @@ fn files_are_short_and_introduced() {
 }
 
 #[test]
+fn imports_between_files_form_no_cycle_of_more_than_two() {
+    for folder in sources::crate_folders(&root()).unwrap() {
+        for cycle in figures::import_cycles(&folder).unwrap() {
+            assert!(cycle.len() <= CYCLE_FILES_MAX, "these files import each other: {cycle:#?}");
+        }
+    }
+}
+
+#[test]
+fn folders_hold_at_most_fifteen_source_files() {
+    for (folder, count) in figures::files_per_folder(&root()).unwrap() {
+        assert!(count <= FOLDER_FILES_MAX, "{}: {count} source files", folder.display());
+    }
+}
+
+#[test]
+fn functions_have_at_most_seven_parameters_and_none_is_a_tuple() {
+    let ours = ["crates", "bench", "fuzz", "xtask/src"];
+    for (path, found) in
+        ours.iter().flat_map(|it| parameters::violations(&root().join(it)).unwrap())
+    {
+        let parameters::Finding { function, line, parameters, tuples } = found;
+        let at = format!("{}:{line} {function}", path.display());
+        panic!("{at}: {parameters} parameters, {tuples} of them without names; use a struct");
+    }
+}
+
+#[test]
 fn nothing_is_left_behind() {
     // In two pieces, so that this file does not find itself.
     let marks = [["FIX", "ME"].concat(), ["TO", "DO:"].concat(), ["XX", "X:"].concat()];
@@ -137,7 +170,7 @@ fn nothing_is_left_behind() {
 /// Only control runs of tests may take a rule of disclosure out.
 #[test]
 fn product_code_never_weakens_the_disclosure_rules() {
-    let definition = Path::new("scrip-core/src/disclosure/rules.rs");
+    let definition = Path::new("scrip-core/src/token/disclosure/rules.rs");
     for path in files("rs").filter(|it| it.components().any(|it| it.as_os_str() == "src")) {
         let text = fs::read_to_string(&path).unwrap();
         let weakens = text.contains("weakened_for_control_run") && !path.ends_with(definition);
@@ -196,20 +229,7 @@ fn dependencies(name: &str) -> Vec<String> {
 /// Ours, wherever they are: what is built or fetched lies in folders that are passed over.
 fn files(extension: &'static str) -> impl Iterator<Item = PathBuf> {
     let has = move |it: &PathBuf| it.extension().is_some_and(|it| it == extension);
-    below(&root()).into_iter().filter(has)
-}
-
-fn below(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if ["target", "node_modules", ".git", "scrip-data"].contains(&name.as_str()) {
-            continue;
-        }
-        if path.is_dir() { found.extend(below(&path)) } else { found.push(path) }
-    }
-    found
+    sources::files_below(&root()).unwrap().into_iter().filter(has)
 }
 
 fn root() -> PathBuf {

@@ -16,17 +16,23 @@ pub mod vault_rows;
 pub mod verify;
 pub mod walk;
 
+pub use self::{
+    authentic_time::AuthenticTime,
+    chain::{Chain, Checkpoint, Entry, Head, HeadSigner, Log, LogRecord, LogRow, PruneChain, Tip},
+    head_file::{KeptHead, KeptHeads},
+    seen::{Access, Seen},
+    trail::{AuditTrail, Reads},
+    vault_rows::{DeletedTenant, NotedTime},
+    walk::{RecordFilter, WalkRecords, Walked},
+};
+
 use std::{net::Ipv4Addr, sync::Arc};
 
 use scrip_seal::AuditKey;
 
 use crate::{
     id::ApiKeyId,
-    policy::{
-        caller::{Actor, Caller, Mandate, Origin},
-        permission::Transform,
-        tenant::Tenant,
-    },
+    policy::{Actor, Caller, Mandate, Origin, Tenant, Transform},
     time::Timestamp,
 };
 

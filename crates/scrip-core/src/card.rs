@@ -14,7 +14,7 @@ use crate::{
         fields::{out_of_range, required},
     },
     error::FieldError,
-    policy::tenant::TenantKind,
+    policy::TenantKind,
 };
 
 pub(crate) use self::number::{bin_len, covered, disguised, looks_like, names_lookalike};

@@ -7,7 +7,7 @@ use std::{error, fmt, time::Duration};
 use scrip_seal::{CannotOpen, EpochKeysAway, KeySourceError};
 
 use crate::{
-    policy::permission::{ApplicationKind, Permission},
+    policy::{ApplicationKind, Permission},
     threeds::ServiceFailure,
     time::Timestamp,
 };

@@ -3,3 +3,9 @@
 pub mod answer;
 pub mod request_digest;
 pub mod stored_answer;
+
+pub use self::{
+    answer::{AnswerPart, AnswerRecord, Remember, RenderAnswer, Rendered, Replay, Replayed},
+    request_digest::{AnswerKey, SentRequest},
+    stored_answer::{AskedAnswer, Claim, Claimed, StoredAnswer, StoredPart},
+};

@@ -5,16 +5,18 @@ pub mod cursor_page;
 pub mod numbered_page;
 pub mod page;
 
+pub use self::{
+    cursor_page::{CursorPage, TokenFilter, TokensAsked},
+    numbered_page::NumberedAsked,
+    page::{Page, PageAsked},
+};
+
 use scrip_seal::{Fingerprint, IndexDigest};
 
 use crate::{
     id::TokenId,
     time::Timestamp,
-    token::{
-        container::{Container, Containers},
-        record::{StoredToken, TokenRecord},
-        token_type::TokenType,
-    },
+    token::{Container, Containers, StoredToken, TokenRecord, TokenType},
 };
 
 pub use crate::token::container_span::{Span, Spans}; // ALIAS

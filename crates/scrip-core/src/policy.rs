@@ -19,15 +19,25 @@ pub mod rate_limit;
 pub mod signed;
 pub mod tenant;
 
+pub use self::{
+    access::{AccessPolicy, AccessRule, Condition, Reach, Subject},
+    access_session::{AccessSessionId, AccessSessionRecord},
+    application::{ApiKeyRecord, ApiKeyText, Application, ApplicationRecord, Name},
+    caller::{Actor, Caller, Inquiry, Mandate, Needs, Origin, Permit, TenantDeletion},
+    change_record::{DecidePolicy, PolicyEdit},
+    directory::{Directory, Known},
+    directory_records::{DirectoryRecords, SystemKeys},
+    permission::{ApplicationKind, Permission, Permissions, Transform},
+    principal::Principal,
+    tenant::quota::Quotas,
+    tenant::{DeduplicationBehavior, Settings, Tenant, TenantKind, TenantRecord},
+};
+
 use scrip_seal::{Mac, Place, TenantKeys};
 
 use crate::{
     error::Error,
     id::{ApiKeyId, ApplicationId, TenantId},
-    policy::{
-        application::{ApiKeyRecord, ApplicationRecord},
-        tenant::TenantRecord,
-    },
 };
 
 /// All rows of one tenant.

@@ -15,6 +15,27 @@ pub mod token_type;
 pub mod usage;
 pub mod write;
 
+pub use self::{
+    attribute_path::AttributePath,
+    body::{Body, Withheld},
+    container::{Container, Containers},
+    container_span::{Span, Spans},
+    cvc::{Cvc, CvcRecord},
+    expression::marks::ExpressionMarks,
+    expression::work::WorkMeter,
+    intent::{
+        IntentAuthentication, NewTokenIntent, StoredTokenIntent, TokenIntentRecord, TokenIntentView,
+    },
+    plain::Plain,
+    record::{Modified, StoredToken, TokenRecord},
+    token_type::TokenType,
+    usage::{TypeUsage, Usage},
+    write::{
+        Batched, CvcChange, Deduplicate, DeleteToken, InsertToken, Obstacle, Outcome, Render,
+        TokenBatch, TokenWrite, UpdateToken,
+    },
+};
+
 use std::{borrow::Cow, collections::BTreeMap};
 
 use scrip_seal::Fingerprint;
@@ -23,11 +44,8 @@ use serde_json::Value;
 use crate::{
     card::{CardDetails, bank::BankDetails},
     id::{ApplicationId, TenantId, TokenId},
-    policy::{permission::Transform, tenant::DeduplicationBehavior},
+    policy::{DeduplicationBehavior, Transform},
     time::Timestamp,
-    token::{
-        container::Containers, cvc::Cvc, plain::Plain, record::Modified, token_type::TokenType,
-    },
 };
 
 /// A create request after parsing: every attribute is of its type.

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use scrip_seal::EpochKeys;
 
 use crate::{
-    audit::trail::AuditTrail, card::bin_data::BinData,
-    policy::guessing_budget::ledger::GuessLedger, store::Store, threeds::DirectoryServers,
-    time::Clock, token::disclosure::DisclosureRules,
+    audit::AuditTrail, card::bin_data::BinData, policy::guessing_budget::ledger::GuessLedger,
+    store::Store, threeds::DirectoryServers, time::Clock, token::disclosure::DisclosureRules,
 };
 
 /// Everything an operation may touch.

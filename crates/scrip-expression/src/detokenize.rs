@@ -16,10 +16,10 @@ use serde_json::{Map, Value};
 
 use crate::{
     ExpressionError, OUTPUT_BYTES_MAX, Scope,
-    ast::Output,
-    evaluate::{Rendered, Run},
+    evaluation::evaluate::{Rendered, Run},
     inner_steps::{count, count_value},
     outside::Outside,
+    syntax::ast::Output,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -16,7 +16,7 @@ mod replace;
 mod text;
 
 pub(crate) use self::{date::check as check_date_format, query::Query};
-use crate::{budget::Budget, datum::Datum, outside::Outside};
+use crate::{evaluation::budget::Budget, outside::Outside, value::datum::Datum};
 
 pub(crate) type Filtered<'a> = Result<Datum<'a>, &'static str>;
 

@@ -6,25 +6,15 @@
 #![warn(clippy::arithmetic_side_effects)]
 #![expect(unexpected_cfgs, reason = "cargo-fuzz sets cfg(fuzzing) for all crates")]
 
-mod analysis;
-mod ast;
-mod budget;
 mod cache;
-mod compare;
-mod datum;
-mod decimal;
 mod detokenize;
-mod evaluate;
+mod evaluation;
 mod filter;
 mod inner_steps;
-mod lexeme;
-mod operand;
 mod outside;
-mod parse;
-mod scope;
-mod segment;
-mod tag;
+mod syntax;
 mod template;
+mod value;
 
 #[cfg(test)]
 mod cost_tests;
@@ -32,13 +22,14 @@ mod cost_tests;
 use std::fmt;
 
 pub use crate::{
-    analysis::PlainPart,
-    ast::Expression,
-    budget::weight,
     cache::ExpressionCache,
     detokenize::{Detokenization, LeafError, PathStep, Reference, ReferenceKind},
+    evaluation::{
+        budget::weight,
+        scope::{Scope, Spent},
+    },
     outside::{HmacAlgorithm, Outside},
-    scope::{Scope, Spent},
+    syntax::{PlainPart, ast::Expression},
     template::Template,
 };
 

@@ -84,7 +84,7 @@ fn schemes(node: &Node) -> Vec<SchemeStatus> {
         let fetched = Some(Timestamp { unix_ms: fetched }).filter(|it| it.unix_ms > 0);
         SchemeStatus {
             world: directory_servers::world(it.kind()).to_owned(),
-            scheme: directory_servers::slug(it.scheme()).to_owned(),
+            scheme: it.scheme().slug().to_owned(),
             card_ranges: it.ranges().map_or(0, |it| it.len()),
             fetched_at: fetched.map(|it| it.to_string()),
         }

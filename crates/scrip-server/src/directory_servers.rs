@@ -180,21 +180,7 @@ fn find<W: Serves>(connected: &[Arc<Connected<W>>], scheme: Scheme) -> Option<&C
     connected.iter().map(|it| &**it).find(|it| it.scheme() == scheme)
 }
 
-/// A scheme as settings, labels and the simulator's paths name it.
-#[must_use]
-pub fn slug(scheme: Scheme) -> &'static str {
-    match scheme {
-        Scheme::Visa => "visa",
-        Scheme::Mastercard => "mastercard",
-        Scheme::AmericanExpress => "american-express",
-        Scheme::Discover => "discover",
-        Scheme::Jcb => "jcb",
-        Scheme::CartesBancaires => "cartes-bancaires",
-        Scheme::UnionPay => "unionpay",
-    }
-}
-
-/// A kind of tenant, in the same places.
+/// A kind of tenant, where settings and labels name it.
 pub(crate) fn world(kind: TenantKind) -> &'static str {
     match kind {
         TenantKind::Test => "test",

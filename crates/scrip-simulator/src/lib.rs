@@ -16,6 +16,5 @@ mod settings;
 mod transaction;
 mod world;
 
-pub use directory::directory_path;
 pub use server::{Handle, Simulator, start};
 pub use settings::{Results, Settings, Timers, Unusable};

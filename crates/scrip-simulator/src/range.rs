@@ -126,7 +126,7 @@ impl Ranges {
 
     /// Whether an authentication of this card can come here.
     pub(crate) fn has(&self, edition: Edition, number: &str) -> bool {
-        let Some((digits, number)) = point(number) else { return false };
+        let Some(Number { digits, value: number }) = point(number) else { return false };
         let within = |it: &Row| it.digits == digits && (it.start..=it.end).contains(&number);
         self.rows(edition).iter().any(|it| within(it) && it.shape != Shape::Foreign)
     }
@@ -173,7 +173,7 @@ fn rows(scheme: Scheme, edition: Edition) -> Option<Vec<Row>> {
     let cards: Vec<_> = CARDS.iter().filter(|it| it.schemes.contains(&scheme)).collect();
     let mut rows = Vec::new();
     for card in &cards {
-        let (digits, start) = point(card.number)?;
+        let Number { digits, value: start } = point(card.number)?;
         let shape = shape(card, edition);
         rows.extend(shape.map(|shape| Row { digits, start, end: start, shape }));
     }
@@ -201,13 +201,14 @@ fn shape(card: &Card, edition: Edition) -> Option<Shape> {
 }
 
 /// What is left between the cards that have ranges of their own, or are to have none.
-fn around(cards: &[&Card], from: (usize, u64), to: (usize, u64)) -> Option<Vec<Row>> {
-    let (digits, end) = to;
+fn around(cards: &[&Card], from: Number, to: Number) -> Option<Vec<Row>> {
+    let Number { digits, value: end } = to;
     let mut own: Vec<_> = cards.iter().filter_map(|it| point(it.number)).collect();
     own.sort_unstable();
     let mut rows = Vec::new();
-    let mut start = from.1;
-    for (_, number) in own.into_iter().filter(|it| (from..=to).contains(it)) {
+    let mut start = from.value;
+    let within = own.into_iter().filter(|it| (from..=to).contains(it));
+    for number in within.map(|it| it.value) {
         if start < number {
             let end = number.checked_sub(1)?;
             rows.push(Row { digits, start, end, shape: Shape::Common });
@@ -220,6 +221,13 @@ fn around(cards: &[&Card], from: (usize, u64), to: (usize, u64)) -> Option<Vec<R
     Some(rows)
 }
 
-fn point(number: &str) -> Option<(usize, u64)> {
-    number.parse().ok().map(|it| (number.len(), it))
+/// A card number. Those of one length stand together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Number {
+    digits: usize,
+    value: u64,
+}
+
+fn point(number: &str) -> Option<Number> {
+    number.parse().ok().map(|value| Number { digits: number.len(), value })
 }

@@ -15,8 +15,7 @@ use scrip_threeds::{code::Scheme, message::MESSAGE_BYTES_MAX};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time::timeout};
 
 use crate::{
-    acs,
-    directory::{self, directory_path, scheme_at},
+    acs, directory,
     door::{check_host, check_json},
     knob::Knobs,
     settings::{Settings, Unusable},
@@ -63,7 +62,7 @@ impl Simulator {
     /// Where a 3DS server sends its messages about the cards of a scheme.
     #[must_use]
     pub fn directory_url(&self, scheme: Scheme) -> String {
-        format!("{}/sim/ds/{}", self.world.base_url, directory_path(scheme))
+        format!("{}/sim/ds/{}", self.world.base_url, scheme.slug())
     }
 
     /// Serves until told to stop; what is in flight then has a moment.
@@ -168,7 +167,7 @@ async fn reset(State(world): State<Arc<World>>) -> Response {
 }
 
 async fn show_one(State(world): State<Arc<World>>, Path(path): Path<String>) -> Response {
-    let knobs = scheme_at(&path).map(|it| world.knobs(it));
+    let knobs = Scheme::from_slug(&path).map(|it| world.knobs(it));
     knobs.map_or_else(|| StatusCode::NOT_FOUND.into_response(), |it| told(&it))
 }
 
@@ -177,14 +176,16 @@ async fn turn_one(
     Path(path): Path<String>,
     body: Bytes,
 ) -> Response {
-    match scheme_at(&path) {
+    match Scheme::from_slug(&path) {
         Some(scheme) => set(&world, Some(scheme), &body),
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
 
 async fn reset_one(State(world): State<Arc<World>>, Path(path): Path<String>) -> Response {
-    let Some(scheme) = scheme_at(&path) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(scheme) = Scheme::from_slug(&path) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
     world.reset_knobs(Some(scheme));
     told(&world.knobs(scheme))
 }

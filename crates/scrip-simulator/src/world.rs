@@ -12,7 +12,6 @@ use scrip_threeds::{
 
 use crate::{
     acs::Signer,
-    directory::directory_path,
     knob::{Knobs, Panel},
     outgoing::Outgoing,
     page::origin,
@@ -51,7 +50,7 @@ impl World {
             return Err(Unusable::BaseUrl);
         }
         let ranges = Scheme::ALL.iter().map(|it| {
-            let method_url = format!("{base_url}/sim/acs/{}/method", directory_path(*it));
+            let method_url = format!("{base_url}/sim/acs/{}/method", it.slug());
             let method_url = Url::parse(&method_url).map_err(|_| Unusable::BaseUrl)?;
             Ok((*it, Ranges::of(*it, method_url)?))
         });

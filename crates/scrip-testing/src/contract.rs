@@ -4,11 +4,22 @@ pub mod http1;
 pub mod recorder;
 mod schema;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::LazyLock};
 
 use serde_json::Value;
 
 pub use schema::{SchemaRules, matches};
+
+/// The OpenAPI document. It is read as a file, so that tests of a store need not build the API.
+static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
+    let text = include_str!("../../scrip-api/src/openapi/openapi.json");
+    serde_json::from_str(text).expect("the document is JSON")
+});
+
+#[must_use]
+pub fn document() -> &'static Value {
+    &DOCUMENT
+}
 
 /// One request with its response.
 #[derive(Debug, Clone)]

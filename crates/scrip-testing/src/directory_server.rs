@@ -21,6 +21,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use rustls::ServerConfig;
+use scrip_core::threeds::Link;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -186,4 +187,14 @@ pub fn erro(code: &str) -> Value {
         "errorComponent": "D", "errorDescription": "no", "errorDetail": "no",
         "errorMessageType": "PReq",
     })
+}
+
+/// What connects a vault to a scheme whose results come to this URL.
+#[must_use]
+pub fn link_with(results_url: &str) -> Link {
+    Link {
+        reference_number: "3DS_LOA_SER_SCRP_020200_00001".to_owned(),
+        operator_id: Some("10001".to_owned()),
+        results_url: results_url.to_owned(),
+    }
 }

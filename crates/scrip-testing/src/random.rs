@@ -15,7 +15,7 @@ impl SeededRandom {
         Self(seed)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -24,12 +24,12 @@ impl SeededRandom {
     }
 
     pub fn between(&mut self, least: i64, most: i64) -> i64 {
-        least + i64::try_from(self.next() % u64::try_from(most - least + 1).unwrap()).unwrap()
+        least + i64::try_from(self.next_u64() % u64::try_from(most - least + 1).unwrap()).unwrap()
     }
 
     pub fn below(&mut self, bound: usize) -> usize {
         let bound = u64::try_from(bound).unwrap();
-        usize::try_from(self.next() % bound).unwrap()
+        usize::try_from(self.next_u64() % bound).unwrap()
     }
 
     pub fn percent(&mut self, percent: usize) -> bool {

@@ -140,32 +140,9 @@ macro_rules! open_codes {
     };
 }
 
-/// In messages and in stored sessions a code stands for itself.
+/// In stored sessions a code stands for itself, as it does in messages.
 macro_rules! coded {
     ($Name:ident) => {
-        impl $crate::format::Format for $Name {
-            fn read(
-                value: &serde_json::Value,
-                place: &mut $crate::format::Place<'_>,
-            ) -> Option<Self> {
-                $crate::code::read(value, place)
-            }
-
-            fn write(&self) -> serde_json::Value {
-                serde_json::Value::String($crate::code::Coded::written(self))
-            }
-
-            #[cfg(test)]
-            fn samples() -> Vec<serde_json::Value> {
-                <Self as $crate::code::Coded>::codes().into_iter().map(Into::into).collect()
-            }
-
-            #[cfg(test)]
-            fn refused() -> Vec<serde_json::Value> {
-                ["", "00", "~", "999", "y"].map(Into::into).into_iter().chain([7.into()]).collect()
-            }
-        }
-
         impl serde::Serialize for $Name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(&$crate::code::Coded::written(self))
@@ -189,17 +166,6 @@ pub(crate) trait Coded: Sized {
     fn written(&self) -> String;
     #[cfg(test)]
     fn codes() -> Vec<String>;
-}
-
-pub(crate) fn read<C: Coded>(
-    value: &serde_json::Value,
-    place: &mut crate::format::Place<'_>,
-) -> Option<C> {
-    let read = value.as_str().and_then(C::read_code);
-    if read.is_none() {
-        place.fault(crate::fault::ErrorCode::FormatInvalid);
-    }
-    read
 }
 
 /// 80 to 99: whatever a scheme means by it.

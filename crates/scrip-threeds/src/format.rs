@@ -23,6 +23,7 @@ pub use text::*;
 pub use version::*;
 
 use crate::{
+    code::Coded,
     fault::{ErrorCode, Faults},
     message::Scene,
 };
@@ -62,6 +63,31 @@ pub trait Format: Sized {
     /// Values one step past those edges.
     #[cfg(test)]
     fn refused() -> Vec<Value>;
+}
+
+/// In messages a code stands for itself.
+impl<C: Coded> Format for C {
+    fn read(value: &Value, place: &mut Place<'_>) -> Option<Self> {
+        let read = value.as_str().and_then(C::read_code);
+        if read.is_none() {
+            place.fault(ErrorCode::FormatInvalid);
+        }
+        read
+    }
+
+    fn write(&self) -> Value {
+        Value::String(self.written())
+    }
+
+    #[cfg(test)]
+    fn samples() -> Vec<Value> {
+        C::codes().into_iter().map(Into::into).collect()
+    }
+
+    #[cfg(test)]
+    fn refused() -> Vec<Value> {
+        ["", "00", "~", "999", "y"].map(Into::into).into_iter().chain([7.into()]).collect()
+    }
 }
 
 /// A rule about a text.

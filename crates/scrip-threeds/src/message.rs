@@ -37,6 +37,7 @@ pub use versions::{CardRange, PReq, PRes, RANGES_MAX};
 pub(crate) use document::read_whole;
 pub(crate) use need::{Facts, Need};
 
+use self::record::Record;
 use crate::{
     code::{AuthenticationCategory, DeviceChannel},
     format::Version,
@@ -79,4 +80,30 @@ impl Scene {
     pub fn within(self, channel: DeviceChannel, category: AuthenticationCategory) -> Self {
         Self { channel: Some(channel), category: Some(category), ..self }
     }
+}
+
+/// The elements of every message and of every object within one.
+fn tables() -> [&'static [record::Field]; 20] {
+    [
+        PReq::FIELDS,
+        PRes::FIELDS,
+        CardRange::FIELDS,
+        AReq::FIELDS,
+        AccountInfo::FIELDS,
+        Authentication::FIELDS,
+        PriorAuthentication::FIELDS,
+        Phone::FIELDS,
+        MerchantRisk::FIELDS,
+        DeviceRendering::FIELDS,
+        EphemeralKey::FIELDS,
+        ARes::FIELDS,
+        AcsRendering::FIELDS,
+        CReq::FIELDS,
+        CRes::FIELDS,
+        RReq::FIELDS,
+        RRes::FIELDS,
+        Erro::FIELDS,
+        Extension::FIELDS,
+        Image::FIELDS,
+    ]
 }

@@ -48,7 +48,7 @@ fn switch_rows() -> String {
     for operation in switchable() {
         let path = format!("deprecated.{}", operation.as_str());
         let variable = format!("SCRIP_{}", path.replace('.', "_")).to_ascii_uppercase();
-        let row = TABLE.iter().find(|it| path.ends_with(name(it)) && it.former().is_some());
+        let row = TABLE.iter().find(|it| name(it) == operation.as_str());
         let feature = row.unwrap().feature;
         writeln!(rows, "| `{path}` | `{variable}` | {feature}: `on` or `off` |").unwrap();
     }

@@ -2,7 +2,7 @@
 
 use scrip_seal::AuditKey;
 
-use crate::{audit::chain::Log, error::Error, store::Store, time::KnownTime};
+use crate::{audit::Log, error::Error, store::Store, time::KnownTime};
 
 /// What the vault knows about the time, as far as it is authentic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

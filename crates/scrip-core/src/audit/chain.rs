@@ -13,7 +13,7 @@ use scrip_seal::{AuditKey, Mac, Place};
 use crate::{
     audit::AuditRecord,
     id::{ApiKeyId, ApplicationId, TenantId},
-    policy::caller::Actor,
+    policy::Actor,
     time::Timestamp,
 };
 

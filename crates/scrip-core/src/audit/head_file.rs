@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use scrip_seal::{AuditKey, Mac, Place};
 
 use crate::{
-    audit::chain::{Head, Log},
+    audit::{Head, Log},
     id::TenantId,
     store::{Store, StoreError},
     time::Timestamp,

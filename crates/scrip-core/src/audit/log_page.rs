@@ -8,13 +8,10 @@
 use std::collections::VecDeque;
 
 use crate::{
-    audit::{
-        chain::{Log, LogRecord},
-        walk::{RecordFilter, WalkRecords, Walked},
-    },
+    audit::{Log, LogRecord, RecordFilter, WalkRecords, Walked},
     error::Error,
     operations::give_way,
-    policy::{caller::Caller, permission::Permission},
+    policy::{Caller, Permission},
     time::Timestamp,
     vault::Vault,
 };

@@ -3,14 +3,10 @@
 use std::sync::Arc;
 
 use crate::{
-    audit::{
-        AuditRecord, Operation,
-        seen::{Access, Seen},
-        trail::Reads,
-    },
+    audit::{Access, AuditRecord, Operation, Reads, Seen},
     error::Error,
     id::TenantId,
-    policy::caller::{Caller, Mandate},
+    policy::{Caller, Mandate},
     vault::Vault,
 };
 

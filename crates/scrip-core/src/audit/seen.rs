@@ -4,9 +4,9 @@ use crate::{
     audit::{AuditRecord, seen},
     card::holds_number,
     id::TenantId,
-    policy::permission::Transform,
+    policy::Transform,
     time::{Month, Timestamp},
-    token::{TokenView, record::TokenRecord},
+    token::{TokenRecord, TokenView},
 };
 
 /// What one request saw, or was refused: one record for each entity, in one transaction.

@@ -10,11 +10,7 @@ use std::{
 use scrip_seal::{AuditKey, Mac};
 
 use crate::{
-    audit::{
-        Operation,
-        chain::{Checkpoint, Head, Log, LogRow, NO_LINK},
-        head_file::KeptHead,
-    },
+    audit::{Checkpoint, Head, KeptHead, Log, LogRow, Operation, chain::NO_LINK},
     id::TenantId,
 };
 

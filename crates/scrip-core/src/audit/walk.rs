@@ -1,10 +1,7 @@
 //! What a list of records asks of a store: which of a chain's records, and from where on.
 
 use crate::{
-    audit::{
-        EntityType, Operation,
-        chain::{Log, LogRecord, LogRow},
-    },
+    audit::{EntityType, Log, LogRecord, LogRow, Operation},
     id::ApplicationId,
     time::Timestamp,
 };

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 
-use crate::policy::tenant::TenantKind;
+use crate::policy::TenantKind;
 
 pub use self::{
     brand::{Authentication, Brand, Funding},

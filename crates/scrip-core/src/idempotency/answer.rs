@@ -13,16 +13,11 @@ use serde_json::Value;
 use crate::{
     error::Error,
     id::{SessionId, TokenId},
-    idempotency::request_digest::AnswerKey,
-    policy::{
-        access::Subject,
-        caller::{Caller, Needs, Permit},
-        permission::{Permission, Transform},
-        tenant::DeduplicationBehavior,
-    },
+    idempotency::AnswerKey,
+    policy::{Caller, DeduplicationBehavior, Needs, Permission, Permit, Subject, Transform},
     store::{Claim, StoredAnswer, StoredPart},
     time::Timestamp,
-    token::{Shown, Written, container::Containers, plain::Plain},
+    token::{Containers, Plain, Shown, Written},
 };
 
 /// An answer as the edge renders it: its status and its body without the data of tokens.

@@ -7,8 +7,8 @@
 use serde_json::Value;
 
 use crate::{
-    policy::{caller::Caller, permission::ApplicationKind},
-    token::plain::Plain,
+    policy::{ApplicationKind, Caller},
+    token::Plain,
 };
 
 /// What a repeated request is compared by. The body is the parsed body; an encrypted body is

@@ -6,9 +6,9 @@ use scrip_seal::Sealed;
 
 use crate::{
     id::{TenantId, TokenId},
-    idempotency::request_digest::AnswerKey,
+    idempotency::AnswerKey,
     time::Timestamp,
-    token::container::Containers,
+    token::Containers,
 };
 
 /// Which answer is asked for.

@@ -6,9 +6,9 @@ use scrip_seal::{Place, Purpose, Sealed, Secret};
 use crate::{
     error::{Error, FieldError},
     listing::Position,
-    policy::caller::Caller,
+    policy::Caller,
     time::Timestamp,
-    token::container::Container,
+    token::Container,
 };
 
 /// What a cursor is for. `asked` names the operation and every word of its filter.

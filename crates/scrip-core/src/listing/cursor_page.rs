@@ -4,24 +4,15 @@
 use scrip_seal::{Fingerprint, Place, Sealed};
 
 use crate::{
-    audit::{Operation, seen::Seen},
+    audit::{Operation, Seen},
     error::Error,
     listing::{Facet, ListTokens, Position, cursor},
     operations::give_way,
-    policy::{
-        caller::{Caller, Permit},
-        permission::Permission,
-        tenant::Tenant,
-    },
+    policy::{Caller, Permission, Permit, Tenant},
     token::{
-        TokenView,
-        body::Body,
-        container::Container,
-        container_span::Spans,
+        Body, Container, Spans, StoredToken, TokenType, TokenView,
         expression::evaluation::metadata_index,
-        record::StoredToken,
         reveal::{Audience, show},
-        token_type::TokenType,
     },
     vault::Vault,
 };

@@ -3,21 +3,18 @@
 //! To count and to skip is to go through all that comes before, so both end at a bound.
 
 use crate::{
-    audit::{Operation, seen::Seen},
+    audit::{Operation, Seen},
     error::{Error, FieldError},
     id::TokenId,
     listing::{
-        Facet, SURVEY_TOKENS_MAX, SurveyTokens, Surveyed,
-        cursor_page::Room,
-        page::{Page, PageAsked},
+        Facet, Page, PageAsked, SURVEY_TOKENS_MAX, SurveyTokens, Surveyed, cursor_page::Room,
     },
     operations::give_way,
-    policy::{access::Subject, caller::Caller, permission::Permission},
+    policy::{Caller, Permission, Subject},
     time::Timestamp,
     token::{
-        TokenView,
+        StoredToken, TokenView,
         expression::evaluation::metadata_index,
-        record::StoredToken,
         reveal::{Audience, reveal},
     },
     vault::Vault,

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use crate::{
-    audit::{EntityType, Operation, seen::Seen},
+    audit::{EntityType, Operation, Seen},
     error::{Error, FieldError},
     idempotency::{
-        answer::{OTHER_REQUEST, Replay, open_answer},
-        request_digest::SentRequest,
+        Replay, SentRequest,
+        answer::{OTHER_REQUEST, open_answer},
     },
-    policy::{caller::Caller, guessing_budget::Fingerprinting},
+    policy::{Caller, guessing_budget::Fingerprinting},
     store::{AskedAnswer, Claim, Claimed, IN_FLIGHT, StoredAnswer},
     threeds::check_outcome,
     vault::Vault,

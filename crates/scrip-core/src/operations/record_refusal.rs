@@ -3,10 +3,10 @@
 use uuid::Uuid;
 
 use crate::{
-    audit::{EntityType, Operation, seen::Seen},
+    audit::{EntityType, Operation, Seen},
     error::Error,
     id::{TokenId, is_random_uuid},
-    policy::caller::{Caller, Needs},
+    policy::{Caller, Needs},
     vault::Vault,
 };
 

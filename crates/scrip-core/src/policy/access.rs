@@ -5,11 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::FieldError,
     id::TokenId,
-    policy::permission::{ApplicationKind, Permission, Permissions, Transform},
-    token::{
-        container::{Container, Containers},
-        container_span::Span,
-    },
+    policy::{ApplicationKind, Permission, Permissions, Transform},
+    token::{Container, Containers, Span},
 };
 
 /// Plain permissions, rules, or both.

@@ -6,7 +6,7 @@ use scrip_seal::Place;
 
 use crate::{
     id::{ApiKeyId, ApplicationId, TenantId},
-    policy::{Policy, access::AccessPolicy, tenant::Tenant},
+    policy::{AccessPolicy, Policy, Tenant},
     time::Timestamp,
 };
 

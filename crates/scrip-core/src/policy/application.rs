@@ -8,9 +8,7 @@ use zeroize::Zeroizing;
 use crate::{
     error::FieldError,
     id::{ApiKeyId, ApplicationId, TenantId},
-    policy::{
-        Policy, Stamp, access::AccessPolicy, permission::ApplicationKind, tenant::TenantKind,
-    },
+    policy::{AccessPolicy, ApplicationKind, Policy, Stamp, TenantKind},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]

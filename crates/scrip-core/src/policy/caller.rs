@@ -6,20 +6,11 @@ use crate::{
     error::{Error, Refusal},
     id::{ApiKeyId, ApplicationId, TenantId, TokenId},
     policy::{
-        PolicyRecords, Signed, Stamp,
-        access::Subject,
-        access_session::AccessSessionId,
-        application::ApplicationRecord,
-        permission::{ApplicationKind, Permission, Transform},
-        principal::{Principal, SIGHT},
-        tenant::{Tenant, quota::Quotas},
+        AccessSessionId, ApplicationKind, ApplicationRecord, Permission, PolicyRecords, Principal,
+        Quotas, Signed, Stamp, Subject, Tenant, Transform, principal::SIGHT,
     },
     time::Timestamp,
-    token::{
-        container::{Container, Containers},
-        container_span::{Span, Spans},
-        expression::work::{RunLong, WorkMeter},
-    },
+    token::{Container, Containers, Span, Spans, WorkMeter, expression::work::RunLong},
 };
 
 /// What a route asks of a caller before anything else.

@@ -10,7 +10,7 @@ use scrip_seal::{AuditKey, KeySource, Pepper, TenantKeys, WrappedTenantKeys};
 use crate::{
     error::Error,
     id::{ApiKeyId, ApplicationId, TenantId},
-    policy::{Alteration, PolicyRecords, PolicySeal, principal::Principal, tenant::Tenant},
+    policy::{Alteration, PolicyRecords, PolicySeal, Principal, Tenant},
     store::Store,
 };
 

@@ -18,19 +18,19 @@ mod window;
 use std::time::Duration;
 
 use crate::{
-    audit::{Operation, seen::Seen},
+    audit::{Operation, Seen},
     error::Error,
     policy::{
-        caller::Caller,
+        Caller, Quotas,
         guessing_budget::{
             ledger::Counting,
             numbers::{
                 CountedNumber, EvaluatedTexts, NUMBERS_MAX, compared_numbers, evaluated_numbers,
             },
         },
-        tenant::quota::{Limit, Quotas},
+        tenant::quota::Limit,
     },
-    token::{plain::Plain, token_type::TokenType},
+    token::{Plain, TokenType},
     vault::Vault,
 };
 

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use crate::{
     id::{ApiKeyId, ApplicationId, TokenId},
     policy::{
-        access::{AccessPolicy, AccessRule, Reach},
-        access_session::AccessSessionId,
-        permission::{ApplicationKind, Permission, Permissions, Transform},
-        tenant::Tenant,
+        AccessPolicy, AccessRule, AccessSessionId, ApplicationKind, Permission, Permissions, Reach,
+        Tenant, Transform,
     },
-    token::{container::Container, container_span::Spans},
+    token::{Container, Spans},
 };
 
 /// An application with its rights, loaded once and shared by its requests; or a session of one.

@@ -11,10 +11,7 @@ use std::{net::IpAddr, num::NonZeroU32, time::Duration};
 
 use crate::{
     audit::Operation,
-    policy::{
-        permission::ApplicationKind,
-        tenant::{TenantKind, quota::RateLimit},
-    },
+    policy::{ApplicationKind, TenantKind, tenant::quota::RateLimit},
 };
 
 pub use self::table::{Figures, Row, TABLE};

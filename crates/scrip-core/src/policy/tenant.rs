@@ -14,11 +14,7 @@ use scrip_seal::{AuditKey, TenantKeys};
 
 use crate::{
     id::{ApplicationId, TenantId},
-    policy::{
-        PolicyRecords, PolicySeal, Stamp,
-        application::{Application, ApplicationRecord, Name},
-        tenant::quota::Quotas,
-    },
+    policy::{Application, ApplicationRecord, Name, PolicyRecords, PolicySeal, Quotas, Stamp},
     time::Timestamp,
 };
 

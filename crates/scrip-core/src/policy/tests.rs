@@ -6,10 +6,7 @@ use uuid::Uuid;
 use super::*;
 use crate::{
     policy::{
-        access::AccessPolicy,
-        application::Name,
-        permission::{ApplicationKind, Permission, Permissions},
-        tenant::{Settings, TenantKind, quota::Quotas},
+        AccessPolicy, ApplicationKind, Name, Permission, Permissions, Quotas, Settings, TenantKind,
     },
     time::Timestamp,
 };

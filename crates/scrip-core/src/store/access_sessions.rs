@@ -1,11 +1,7 @@
 //! Access sessions.
 
 use crate::{
-    policy::{
-        Signed,
-        access_session::{AccessSessionId, AccessSessionRecord},
-        caller::Mandate,
-    },
+    policy::{AccessSessionId, AccessSessionRecord, Mandate, Signed},
     store::{Beside, Changed, StoreFuture},
     time::Timestamp,
 };

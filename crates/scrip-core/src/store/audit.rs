@@ -1,13 +1,9 @@
 //! The audit log and the read log: records, chains and their heads.
 
 use crate::{
-    audit::{
-        chain::{Chain, Checkpoint, Head, Log, LogRecord, PruneChain},
-        seen::Access,
-        walk::{WalkRecords, Walked},
-    },
+    audit::{Access, Chain, Checkpoint, Head, Log, LogRecord, PruneChain, WalkRecords, Walked},
     id::TenantId,
-    policy::caller::Inquiry,
+    policy::Inquiry,
     store::StoreFuture,
 };
 

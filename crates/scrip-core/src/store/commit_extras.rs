@@ -1,6 +1,6 @@
 //! What commits together with an effect.
 
-use crate::{audit::AuditRecord, idempotency::answer::AnswerRecord};
+use crate::{audit::AuditRecord, idempotency::AnswerRecord};
 
 /// What commits beside an effect that is not a token's.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The policy of every tenant, read whole, and the keys of the vault.
 
 use crate::{
-    policy::directory_records::{DirectoryRecords, SystemKeys},
+    policy::{DirectoryRecords, SystemKeys},
     store::StoreFuture,
 };
 

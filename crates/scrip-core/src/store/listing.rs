@@ -2,7 +2,7 @@
 
 use crate::{
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
-    policy::caller::Inquiry,
+    policy::Inquiry,
     store::StoreFuture,
 };
 

@@ -1,7 +1,7 @@
 //! What the server does by itself: expiry, time, readiness, measurements.
 
 use crate::{
-    audit::{AuditRecord, vault_rows::NotedTime},
+    audit::{AuditRecord, NotedTime},
     measure::StoreMeasures,
     store::StoreFuture,
     time::Timestamp,

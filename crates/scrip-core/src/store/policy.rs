@@ -1,14 +1,10 @@
 //! Tenants and changes of their policy.
 
 use crate::{
-    audit::{AuditRecord, vault_rows::DeletedTenant},
+    audit::{AuditRecord, DeletedTenant},
     error::Error,
     id::TenantId,
-    policy::{
-        PolicyRecords,
-        caller::{Mandate, TenantDeletion},
-        change_record::DecidePolicy,
-    },
+    policy::{DecidePolicy, Mandate, PolicyRecords, TenantDeletion},
     store::{Changed, StoreFuture},
     time::Timestamp,
 };

@@ -2,7 +2,7 @@
 
 use crate::{
     id::{SessionId, TokenId},
-    policy::caller::Inquiry,
+    policy::Inquiry,
     store::{Changed, StoreFuture},
     threeds::{SessionRecord, SessionWrite},
     time::Timestamp,

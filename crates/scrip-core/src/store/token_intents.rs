@@ -3,10 +3,10 @@
 use crate::{
     audit::AuditRecord,
     id::TokenIntentId,
-    policy::caller::Inquiry,
+    policy::Inquiry,
     store::{Beside, Changed, StoreFuture},
     time::Timestamp,
-    token::intent::StoredTokenIntent,
+    token::StoredTokenIntent,
 };
 
 /// Token intents.

@@ -2,13 +2,10 @@
 
 use crate::{
     id::TokenId,
-    policy::caller::{Inquiry, Permit},
+    policy::{Inquiry, Permit},
     store::{Changed, StoreFuture},
     time::Timestamp,
-    token::{
-        record::StoredToken,
-        write::{Batched, DeleteToken, TokenBatch},
-    },
+    token::{Batched, DeleteToken, StoredToken, TokenBatch},
 };
 
 /// Tokens: written together, found by id, deleted.

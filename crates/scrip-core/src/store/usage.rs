@@ -1,6 +1,6 @@
 //! How many tokens a tenant has and uses.
 
-use crate::{policy::caller::Mandate, store::StoreFuture, time::Month, token::usage::Usage};
+use crate::{policy::Mandate, store::StoreFuture, time::Month, token::Usage};
 
 /// How many tokens a tenant has and uses.
 /// Each method is one transaction.

@@ -6,18 +6,9 @@ use serde_json::Value;
 use crate::{
     error::Error,
     id::NumberVersion,
-    policy::{
-        caller::{Caller, Permit},
-        permission::Permission,
-    },
+    policy::{Caller, Permission, Permit},
     time::Timestamp,
-    token::{
-        body::Body,
-        intent::{IntentBody, StoredTokenIntent},
-        plain::Plain,
-        record::StoredToken,
-        token_type::TokenType,
-    },
+    token::{Body, Plain, StoredToken, StoredTokenIntent, TokenType, intent::IntentBody},
     vault::Vault,
 };
 

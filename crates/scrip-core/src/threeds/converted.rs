@@ -7,11 +7,7 @@ use scrip_seal::{Mac, Place, TenantKeys};
 use crate::{
     id::{NumberVersion, TenantId, TokenId, TokenIntentId},
     policy::{Policy, Signed},
-    token::{
-        body::number_version,
-        container::Containers,
-        write::{InsertToken, Outcome, TokenWrite, UpdateToken},
-    },
+    token::{Containers, InsertToken, Outcome, TokenWrite, UpdateToken, body::number_version},
 };
 
 /// The card of a session, as its row names it.

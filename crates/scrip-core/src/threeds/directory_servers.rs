@@ -5,7 +5,7 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc};
 use scrip_threeds::{code::Scheme, range::CardRanges};
 use zeroize::Zeroizing;
 
-use crate::policy::tenant::TenantKind;
+use crate::policy::TenantKind;
 
 /// Test tenants and production tenants have servers of their own: whoever asks says for which. A
 /// production tenant is never answered by the servers of the others.

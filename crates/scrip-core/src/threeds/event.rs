@@ -11,10 +11,7 @@ use uuid::Uuid;
 use crate::{
     error::Error,
     id::random_uuid,
-    policy::{
-        caller::{Caller, Origin},
-        tenant::Tenant,
-    },
+    policy::{Caller, Origin, Tenant},
     threeds::{CardReference, SessionBody, SessionRecord, event_record::place},
     time::Timestamp,
     vault::Vault,

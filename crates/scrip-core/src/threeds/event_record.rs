@@ -6,7 +6,7 @@ use scrip_seal::{Place, Purpose, Sealed};
 use scrip_threeds::webhook::SessionEvent;
 use uuid::Uuid;
 
-use crate::{error::Error, id::TenantId, policy::tenant::Tenant, time::Timestamp};
+use crate::{error::Error, id::TenantId, policy::Tenant, time::Timestamp};
 
 /// Nobody is told of what is older.
 pub const EVENT_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);

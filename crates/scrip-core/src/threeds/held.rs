@@ -9,21 +9,15 @@ use crate::{
     audit::AuditRecord,
     error::{self, Error, FieldError},
     id::{NumberVersion, SessionId},
-    idempotency::answer::AnswerRecord,
-    policy::{
-        access::Subject,
-        caller::{Caller, Permit},
-        directory::Directory,
-        permission::Permission,
-        tenant::Tenant,
-    },
+    idempotency::AnswerRecord,
+    policy::{Caller, Directory, Permission, Permit, Subject, Tenant},
     store::Changed,
     threeds::{
         CardReference, Cause, ConvertedIntent, FoundCard, SessionBody, SessionRecord, SessionStep,
         SessionWrite, find_card,
     },
     time::Timestamp,
-    token::container::Containers,
+    token::Containers,
     vault::Vault,
 };
 

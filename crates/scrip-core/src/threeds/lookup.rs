@@ -8,7 +8,7 @@ use scrip_threeds::{
 
 use crate::{
     error::Error,
-    policy::tenant::TenantKind,
+    policy::TenantKind,
     threeds::{FailureReason, ServiceFailure},
     vault::Vault,
 };

@@ -6,7 +6,7 @@ use crate::{
     audit::{AuditRecord, Operation},
     error::Error,
     id::SessionId,
-    policy::{caller::Origin, directory::Directory},
+    policy::{Directory, Origin},
     store::Changed,
     threeds::{Cause, Held, TRIES_MAX, Writing, find_notified, overtaken},
     vault::Vault,

@@ -2,8 +2,8 @@
 
 use crate::{
     error::Error,
-    policy::{caller::Caller, permission::Permission},
-    token::{TokenPatch, plain::Plain, record::TokenRecord, token_type::TokenType},
+    policy::{Caller, Permission},
+    token::{Plain, TokenPatch, TokenRecord, TokenType},
     vault::Vault,
 };
 

@@ -15,11 +15,11 @@ use crate::{
     audit::AuditRecord,
     error::Error,
     id::{ApplicationId, NumberVersion, SessionId, TenantId, TokenId, TokenIntentId},
-    idempotency::answer::AnswerRecord,
-    policy::tenant::Tenant,
+    idempotency::AnswerRecord,
+    policy::Tenant,
     threeds::{CardReference, EventRecord, Rail, SessionCard},
     time::Timestamp,
-    token::container::Containers,
+    token::Containers,
 };
 
 /// A session's row. What is not sealed is bound to what is.

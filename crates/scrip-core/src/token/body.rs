@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::{
     error::{Error, FieldError},
     id::{ApplicationId, NumberVersion, TenantId},
-    policy::tenant::Tenant,
-    token::{plain::Plain, record::TokenRecord, token_type::TokenType},
+    policy::Tenant,
+    token::{Plain, TokenRecord, TokenType},
 };
 
 /// More than a request can bring at once; patches must not add up to more either.

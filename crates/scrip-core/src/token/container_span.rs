@@ -1,6 +1,6 @@
 //! Ranges of containers: one container, or one with all below it.
 
-use crate::token::container::{Container, Containers};
+use crate::token::{Container, Containers};
 
 /// The containers between two texts: one of them with all beneath it, or one alone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,9 +6,9 @@ use serde_json::Value;
 use crate::{
     error::Error,
     id::{TenantId, TokenId},
-    policy::caller::Caller,
+    policy::Caller,
     time::Timestamp,
-    token::{plain::Plain, token_type::TokenType},
+    token::{Plain, TokenType},
 };
 
 /// A code between parse and seal, or between open and answer. Cannot be printed.

@@ -24,7 +24,7 @@ mod partial_patch;
 mod rules;
 mod trust;
 
-use crate::policy::{access::Subject, caller::Caller, permission::Transform};
+use crate::policy::{Caller, Subject, Transform};
 
 pub(crate) use self::{
     conversion::{check_conversion, is_harmless_fingerprint, is_last4_index},

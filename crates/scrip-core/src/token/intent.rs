@@ -12,14 +12,9 @@ use crate::{
     },
     error::Error,
     id::{ApplicationId, TenantId, TokenIntentId},
-    policy::tenant::Tenant,
+    policy::Tenant,
     time::Timestamp,
-    token::{
-        container::Containers,
-        cvc::{Cvc, CvcRecord},
-        plain::Plain,
-        token_type::TokenType,
-    },
+    token::{Containers, Cvc, CvcRecord, Plain, TokenType},
 };
 
 /// A create request after parsing.

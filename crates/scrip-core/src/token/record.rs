@@ -3,11 +3,9 @@
 use crate::{
     error::Error,
     id::{ApplicationId, TokenId},
-    policy::{access::Subject, permission::Transform},
+    policy::{Subject, Transform},
     time::Timestamp,
-    token::{
-        container::Containers, cvc::CvcRecord, disclosure::ExpressionMarks, token_type::TokenType,
-    },
+    token::{Containers, CvcRecord, TokenType, disclosure::ExpressionMarks},
 };
 use scrip_seal::{EpochKeys, Fingerprint, IndexDigest, Sealed};
 

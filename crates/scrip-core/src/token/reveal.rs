@@ -8,22 +8,14 @@ use serde_json::Value;
 use crate::{
     card::{self, CardDetails, bank, bin_data::BinData},
     error::Error,
-    policy::{
-        caller::{Caller, Permit},
-        permission::{Permission, Transform},
-    },
+    policy::{Caller, Permission, Permit, Transform},
     time::Timestamp,
     token::{
-        Shown, TokenDetail, TokenView,
-        body::Body,
-        cvc::Cvc,
+        Body, Cvc, Plain, Shown, StoredToken, TokenDetail, TokenType, TokenView, WorkMeter,
         expression::{
             compiled::{Draw, compile_mask},
-            work::{Attempt, WorkMeter},
+            work::Attempt,
         },
-        plain::Plain,
-        record::StoredToken,
-        token_type::TokenType,
     },
     vault::Vault,
 };

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::{
     card::{self, bank},
     error::FieldError,
-    policy::tenant::TenantKind,
-    token::container::Container,
+    policy::TenantKind,
+    token::Container,
 };
 
 macro_rules! token_types {

@@ -1,7 +1,7 @@
 //! How much a tenant uses: counted where things are made and removed, so that to tell it is to read
 //! a few rows, however many tokens there are.
 
-use crate::{time::Timestamp, token::token_type::TokenType};
+use crate::{time::Timestamp, token::TokenType};
 
 /// What a store has counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

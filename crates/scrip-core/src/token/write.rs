@@ -5,13 +5,10 @@ use std::fmt;
 use crate::{
     audit::AuditRecord,
     id::{TokenId, TokenIntentId},
-    idempotency::answer::AnswerRecord,
-    policy::caller::Permit,
+    idempotency::AnswerRecord,
+    policy::Permit,
     time::Timestamp,
-    token::{
-        cvc::CvcRecord,
-        record::{StoredToken, TokenRecord},
-    },
+    token::{CvcRecord, StoredToken, TokenRecord},
 };
 
 pub(crate) mod batch;

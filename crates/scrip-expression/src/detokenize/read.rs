@@ -8,12 +8,13 @@ use super::{
     Detokenization, Form, LeafError, Outward, Part, PathStep, Piece, Reference, ReferenceKind,
 };
 use crate::{
-    ExpressionError, JSON_DEPTH_MAX, SOURCE_BYTES_MAX,
-    ast::{Operand, Output, Path, Root},
-    filter,
-    lexeme::{Misplaced, lexemes},
-    parse::{Names, Parser},
-    segment::closing,
+    ExpressionError, JSON_DEPTH_MAX, SOURCE_BYTES_MAX, filter,
+    syntax::{
+        ast::{Operand, Output, Path, Root},
+        lexeme::{Misplaced, lexemes},
+        parse::{Names, Parser},
+        segment::closing,
+    },
 };
 
 pub(super) fn read(source: &Value) -> Outward<Detokenization> {

@@ -4,9 +4,9 @@
 
 use super::{Context, Filtered, argument, card};
 use crate::{
-    datum::{Datum, text_of},
     inner_steps::count,
     outside::Outside,
+    value::datum::{Datum, text_of},
 };
 
 const UNAVAILABLE: &str = "an alias cannot be made here";

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::datum::{Datum, text_of};
+use crate::value::datum::{Datum, text_of};
 
 pub(crate) fn given<'v>(arguments: &'v [Datum<'_>], place: usize) -> Option<&'v Value> {
     arguments.get(place).map(|it| &**it).filter(|it| !it.is_null())

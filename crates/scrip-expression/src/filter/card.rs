@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::{Context, Filtered, argument, cover::KeptCharacters};
 use crate::{
-    datum::{Datum, text_of},
     inner_steps::count,
+    value::datum::{Datum, text_of},
 };
 
 /// A card number has no fewer digits.

@@ -4,10 +4,12 @@ use serde_json::{Number, Value};
 
 use super::{Context, Filtered, argument};
 use crate::{
-    compare::is_blank,
-    datum::{Datum, text_of},
-    decimal::Decimal,
+    evaluation::compare::is_blank,
     inner_steps::count,
+    value::{
+        datum::{Datum, text_of},
+        decimal::Decimal,
+    },
 };
 
 /// Also `stringify`: text as it is, the rest as compact JSON.

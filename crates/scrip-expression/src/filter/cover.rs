@@ -2,8 +2,8 @@
 
 use super::{Context, Filtered, argument};
 use crate::{
-    datum::{Datum, text_of},
     inner_steps::count,
+    value::datum::{Datum, text_of},
 };
 
 pub(crate) fn last4<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use self::moment::Moment;
 use super::{Context, Filtered, argument};
-use crate::{datum::Datum, inner_steps::count};
+use crate::{inner_steps::count, value::datum::Datum};
 
 /// A code gives at most twelve times its own length, so this bounds the output as well.
 const FORMAT_BYTES_MAX: usize = 256;

@@ -7,9 +7,9 @@ use base64::{
 
 use super::{Context, Filtered, argument, text::over};
 use crate::{
-    datum::{Datum, base16, text_of},
     inner_steps::count,
     outside::HmacAlgorithm,
+    value::datum::{Datum, base16, text_of},
 };
 
 pub(crate) fn hmac<'a>(

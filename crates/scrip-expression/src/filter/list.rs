@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::{Context, Filtered, argument};
 use crate::{
-    compare::same,
-    datum::{Datum, text_of},
+    evaluation::compare::same,
     inner_steps::{count, count_value},
+    value::datum::{Datum, text_of},
 };
 
 static NULL: Value = Value::Null;

@@ -2,8 +2,8 @@
 
 use super::{Context, Filtered, text::over};
 use crate::{
-    datum::{Datum, text_of},
     inner_steps::count,
+    value::datum::{Datum, text_of},
 };
 
 fn entity(c: char) -> Option<&'static str> {
@@ -133,7 +133,7 @@ pub(crate) fn url_encode<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>])
                 b' ' => encoded.push('+'),
                 _ => {
                     encoded.push('%');
-                    encoded.push_str(&crate::datum::base16(&[byte]));
+                    encoded.push_str(&crate::value::datum::base16(&[byte]));
                 }
             }
         }

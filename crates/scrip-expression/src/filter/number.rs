@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::{Context, Filtered, argument, cast::decimal, list};
-use crate::{datum::Datum, decimal::Decimal};
+use crate::value::{datum::Datum, decimal::Decimal};
 
 const TOO_LARGE: &str = "this number is too large to calculate with";
 
@@ -72,7 +72,7 @@ pub(crate) fn round<'a>(_: &Context<'_>, value: Datum<'a>, places: &[Datum<'a>])
 }
 
 pub(crate) fn sum<'a>(_: &Context<'_>, value: Datum<'a>, arguments: &[Datum<'a>]) -> Filtered<'a> {
-    let property = argument::given(arguments, 0).map(crate::datum::text_of);
+    let property = argument::given(arguments, 0).map(crate::value::datum::text_of);
     let mut sum = decimal(&serde_json::Value::Null)?;
     for item in list::items(&value) {
         let number = match &property {

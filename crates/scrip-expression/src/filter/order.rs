@@ -6,10 +6,12 @@ use serde_json::Value;
 
 use super::{Context, Filtered, argument, list};
 use crate::{
-    budget::weight,
-    datum::{Datum, text_of},
-    decimal::NumberRank,
+    evaluation::budget::weight,
     inner_steps::count,
+    value::{
+        datum::{Datum, text_of},
+        decimal::NumberRank,
+    },
 };
 
 /// What an item is sorted by, made once for each. The order is total, so that the same list always

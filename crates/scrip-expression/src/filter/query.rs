@@ -4,9 +4,9 @@ use serde_json_path::JsonPath;
 
 use super::{Context, Filtered};
 use crate::{
-    budget::weight,
-    datum::Datum,
+    evaluation::budget::weight,
     inner_steps::{count, count_value},
+    value::datum::Datum,
 };
 
 /// What a path may be made of. Two `..`, nested conditions or many lists of selectors multiply with

@@ -2,8 +2,8 @@
 
 use super::{Context, Filtered, argument, text::over};
 use crate::{
-    datum::{Datum, text_of},
     inner_steps::count,
+    value::datum::{Datum, text_of},
 };
 
 pub(crate) fn remove<'a>(

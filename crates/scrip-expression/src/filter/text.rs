@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::{Context, Filtered, argument};
 use crate::{
     OUTPUT_BYTES_MAX,
-    datum::{Datum, text_of},
     inner_steps::{count, count_value},
+    value::datum::{Datum, text_of},
 };
 
 /// For a filter that gives text for text.

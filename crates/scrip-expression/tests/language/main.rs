@@ -7,18 +7,14 @@
     reason = "clippy.toml exempts #[test] functions but not the helpers of a test crate"
 )]
 
-mod alias;
 mod bounds;
 mod cache;
-mod cards;
-mod date;
 mod detokenize;
 mod fake;
-mod fuzz;
+mod filters;
+mod generated;
 mod generator;
 mod oracle;
-mod properties;
-mod standard;
 mod syntax;
 mod tags;
 mod values;

@@ -26,7 +26,7 @@ use crate::{
         Plan, SchemePlan, SecuredPlan, Timing,
         address::{LoopbackUrl, SecureUrl},
         results::{ResultsPlan, TrustedScheme},
-        slug, world,
+        world,
     },
 };
 
@@ -208,7 +208,7 @@ pub(crate) const OF_SCHEME: &[OfScheme] = &[
 pub(crate) fn sections() -> impl Iterator<Item = (TenantKind, Scheme, String)> {
     let kinds = [TenantKind::Production, TenantKind::Test];
     kinds.into_iter().flat_map(|kind| {
-        let section = move |it: &Scheme| format!("threeds.{}.{}", world(kind), slug(*it));
+        let section = move |it: &Scheme| format!("threeds.{}.{}", world(kind), it.slug());
         Scheme::ALL.iter().map(move |it| (kind, *it, section(it)))
     })
 }

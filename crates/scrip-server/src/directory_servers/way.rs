@@ -17,10 +17,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use crate::{
-    directory_servers::{
-        address::{Address, LoopbackUrl, SecureUrl},
-        slug,
-    },
+    directory_servers::address::{Address, LoopbackUrl, SecureUrl},
     listen::tls::{Watched, read_pair},
 };
 
@@ -136,7 +133,7 @@ impl Way for Secured {
 
 impl Simulated {
     pub(crate) fn new(url: &LoopbackUrl, scheme: Scheme) -> Self {
-        Self { addresses: vec![url.at(format!("/sim/ds/{}", slug(scheme)))] }
+        Self { addresses: vec![url.at(format!("/sim/ds/{}", scheme.slug()))] }
     }
 }
 

@@ -183,10 +183,7 @@ fn caches(page: &mut Page) {
 fn threeds(page: &mut Page, node: &Node) {
     let peers: Vec<_> = node.settings.schemes.iter().flat_map(|it| it.peers()).collect();
     let named = |it: &Arc<dyn Peer>| {
-        [
-            ("world", directory_servers::world(it.kind())),
-            ("scheme", directory_servers::slug(it.scheme())),
-        ]
+        [("world", directory_servers::world(it.kind())), ("scheme", it.scheme().slug())]
     };
     page.family(&table::THREEDS_ASKS);
     for peer in &peers {

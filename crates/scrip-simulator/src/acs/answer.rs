@@ -57,7 +57,7 @@ pub(crate) fn authenticate(
     let scene = Scene::of(request.message_version).within(request.channel, request.category);
     answer.check(&scene)?;
     if let Some(opened) = opened {
-        remember(world, scheme, (request, &answer), opened);
+        remember(world, scheme, request, &answer, opened);
     }
     Ok(answer)
 }
@@ -126,7 +126,7 @@ fn template(challenge: Challenge) -> UiType {
     }
 }
 
-fn remember(world: &Arc<World>, scheme: Scheme, (request, answer): (&AReq, &ARes), opened: Opened) {
+fn remember(world: &Arc<World>, scheme: Scheme, request: &AReq, answer: &ARes, opened: Opened) {
     let (app, rendering) = match opened.app {
         Some((keys, rendering)) => (Some(keys), Some(rendering)),
         None => (None, None),

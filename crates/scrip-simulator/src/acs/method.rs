@@ -8,11 +8,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
-use scrip_threeds::encoding::MethodData;
+use scrip_threeds::{code::Scheme, encoding::MethodData};
 
 use crate::{
     acs::field,
-    directory::scheme_at,
     knob::Method,
     page::{error, method, origin},
     world::World,
@@ -24,7 +23,9 @@ pub(crate) async fn receive(
     Path(path): Path<String>,
     body: Bytes,
 ) -> Response {
-    let Some(scheme) = scheme_at(&path) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(scheme) = Scheme::from_slug(&path) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
     let sent = field(&body, "threeDSMethodData").and_then(|it| MethodData::read(&it).ok());
     let place = sent.and_then(|it| it.notification_url.map(|url| (it.server_trans_id, url)));
     let Some((server_trans_id, url)) = place.filter(|(_, url)| origin(url.expose()).is_some())

@@ -11,12 +11,12 @@ use crate::{
 
 /// The browser or the app has some time to come.
 pub(super) fn await_request(world: &Arc<World>, transaction: &Arc<Transaction>) {
-    start(world, transaction, world.timers.first_creq, (Phase::Waiting, End::NoRequest));
+    start(world, transaction, world.timers.first_creq, Phase::Waiting, End::NoRequest);
 }
 
 /// The cardholder has some time for each step.
 pub(super) fn await_step(world: &Arc<World>, transaction: &Arc<Transaction>) {
-    start(world, transaction, world.timers.interaction, (Phase::Shown, End::TooSlow));
+    start(world, transaction, world.timers.interaction, Phase::Shown, End::TooSlow);
 }
 
 /// The cardholder answers somewhere else, or does not.
@@ -31,14 +31,15 @@ pub(super) fn ask_elsewhere(
         }
         Decoupled::Normal | Decoupled::Timeout => (patience, End::DecoupledTimeout),
     };
-    start(world, transaction, after, (Phase::Waiting, end));
+    start(world, transaction, after, Phase::Waiting, end);
 }
 
 fn start(
     world: &Arc<World>,
     transaction: &Arc<Transaction>,
     after: Duration,
-    (from, end): (Phase, End),
+    from: Phase,
+    end: End,
 ) {
     let (world, weak) = (Arc::clone(world), Arc::downgrade(transaction));
     let task = tokio::spawn(async move {

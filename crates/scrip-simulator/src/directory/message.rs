@@ -18,10 +18,7 @@ use scrip_threeds::{
 use crate::{
     acs,
     card::{Script, script_of},
-    directory::{
-        answer::{Answer, refusal},
-        scheme_at,
-    },
+    directory::answer::{Answer, refusal},
     knob::Knobs,
     page::origin,
     world::{World, new_id},
@@ -33,7 +30,9 @@ pub(crate) async fn receive(
     Path(path): Path<String>,
     body: Bytes,
 ) -> Response {
-    let Some(scheme) = scheme_at(&path) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(scheme) = Scheme::from_slug(&path) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
     let document = match Document::read(&body) {
         Ok(document) => document,
         Err(fault) => return Answer::error(&fault, Component::DirectoryServer, None).respond(),
@@ -58,9 +57,9 @@ pub(crate) async fn receive(
         return refusal;
     }
     let answer = if document.kind() == MessageType::PReq {
-        tell_ranges(&world, (scheme, &knobs), &document)
+        tell_ranges(&world, scheme, &knobs, &document)
     } else {
-        authenticate(&world, (scheme, &knobs), &document)
+        authenticate(&world, scheme, &knobs, &document)
     };
     let answer = answer.unwrap_or_else(|(component, fault)| {
         tracing::info!(scheme = path, code = fault.code.code(), "message refused");
@@ -78,7 +77,8 @@ fn refused(fault: Fault) -> Refused {
 
 fn tell_ranges(
     world: &World,
-    (scheme, knobs): (Scheme, &Knobs),
+    scheme: Scheme,
+    knobs: &Knobs,
     document: &Document,
 ) -> Result<Answer, Refused> {
     let version = document.version().map_err(refused)?;
@@ -100,7 +100,8 @@ fn tell_ranges(
 
 fn authenticate(
     world: &Arc<World>,
-    (scheme, knobs): (Scheme, &Knobs),
+    scheme: Scheme,
+    knobs: &Knobs,
     document: &Document,
 ) -> Result<Answer, Refused> {
     let version = document.version().map_err(refused)?;
@@ -117,7 +118,7 @@ fn authenticate(
     if script_of(number) == Script::DirectoryError {
         return Err(refused(Fault::of(ErrorCode::PermanentFailure)));
     }
-    let url = format!("{}/sim/ds/{}", world.base_url, super::directory_path(scheme));
+    let url = format!("{}/sim/ds/{}", world.base_url, scheme.slug());
     request.ds_reference_number = Some(world.names.ds_reference.clone());
     request.ds_trans_id = Some(new_id());
     request.ds_url = Url::parse(&url).ok();

@@ -58,6 +58,10 @@ fn response<'a>(mut received: &'a [u8], method: &str) -> Option<Response<'a>> {
 fn head(bytes: &[u8]) -> Option<Message<'_>> {
     let end = bytes.windows(4).position(|it| it == b"\r\n\r\n")?;
     let (head, rest) = (bytes.get(..end)?, bytes.get(end + 4..)?);
+    // Not HTTP. A server refuses such a head before it looks for a route.
+    if head.iter().any(|it| it.is_ascii_control() && !b"\t\r\n".contains(it)) {
+        return None;
+    }
     let mut lines = std::str::from_utf8(head).ok()?.split("\r\n");
     let first_line = lines.next()?;
     let header = |line: &str| {
@@ -134,6 +138,8 @@ mod tests {
         assert!(read("GET /a HTTP/1.1\r\n\r\n", cut).is_empty());
         assert!(read("GET /a HTTP/1.1\r\n\r\n", "").is_empty());
         assert!(exchanges(b"\x16\x03\x01\x02\x00", b"\x16\x03").is_empty());
-        assert!(read("nonsense\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n").is_empty());
+        let refused = "HTTP/1.1 400 Bad Request\r\n\r\n";
+        assert!(read("nonsense\r\n\r\n", refused).is_empty());
+        assert!(read("GET /a HTTP/1.1\r\nX: \0\r\n\r\n", refused).is_empty());
     }
 }

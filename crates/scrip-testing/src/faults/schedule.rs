@@ -20,7 +20,7 @@ use serde_json::json;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use zeroize::Zeroizing;
 
-use crate::faults::intercepted_store::Interceptor;
+use crate::{directory_server::link_with, faults::intercepted_store::Interceptor};
 
 /// Where an operation waits.
 #[derive(Debug)]
@@ -160,11 +160,7 @@ impl DirectoryServers for Script {
     }
 
     fn link(&self, _: TenantKind, _: Scheme) -> Option<Link> {
-        Some(Link {
-            reference_number: "3DS_LOA_SER_SCRP_020200_00001".to_owned(),
-            operator_id: Some("10001".to_owned()),
-            results_url: "https://vault.example".to_owned(),
-        })
+        Some(link_with("https://vault.example"))
     }
 
     fn ask<'a>(&'a self, _: TenantKind, _: Scheme, message: Zeroizing<Vec<u8>>) -> Asking<'a> {

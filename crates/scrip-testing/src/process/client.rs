@@ -8,9 +8,9 @@ use std::{
     time::Duration,
 };
 
-use crate::contract::{Contract, Exchange};
-use scrip_api::openapi::document;
 use serde_json::Value;
+
+use crate::contract::{Contract, Exchange, document};
 
 /// Far longer than any answer takes: a server that hangs fails the test.
 const PATIENCE: Duration = Duration::from_secs(20);

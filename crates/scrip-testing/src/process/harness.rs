@@ -10,12 +10,11 @@ use std::{
     time::Duration,
 };
 
-use scrip_api::openapi::document;
 use serde_json::Value;
 
 use crate::{
     contract::{
-        Contract,
+        Contract, document,
         recorder::{Recorder, Waiting},
     },
     process::{start, wait},

@@ -23,6 +23,25 @@ impl Scheme {
         self.code()
     }
 
+    /// The scheme in settings, labels, paths of the simulator and brands of cards.
+    #[must_use]
+    pub const fn slug(self) -> &'static str {
+        match self {
+            Self::Visa => "visa",
+            Self::Mastercard => "mastercard",
+            Self::AmericanExpress => "american-express",
+            Self::Discover => "discover",
+            Self::Jcb => "jcb",
+            Self::CartesBancaires => "cartes-bancaires",
+            Self::UnionPay => "unionpay",
+        }
+    }
+
+    #[must_use]
+    pub fn from_slug(slug: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|it| it.slug() == slug)
+    }
+
     /// The indicator that belongs to a status: Mastercard counts from below, all others from above.
     /// Cartes Bancaires follows the other brand of the card, which is mostly not Mastercard.
     #[must_use]

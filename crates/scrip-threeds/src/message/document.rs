@@ -8,12 +8,7 @@ use crate::{
     fault::{ErrorCode, Fault, Faults},
     format::{Place, TransId, Version, VersionNumber, spoken},
     json::{self, Plain, Unread},
-    message::{
-        AReq, ARes, AccountInfo, AcsRendering, Authentication, CReq, CRes, CardRange,
-        DeviceRendering, EphemeralKey, Erro, Extension, Image, MerchantRisk, PReq, PRes, Phone,
-        PriorAuthentication, RReq, RRes, Scene,
-        record::{Field, Record},
-    },
+    message::{Scene, record::Record, tables},
 };
 
 /// Room for the longest `AReq`: 64,000 characters of an SDK and 81,920 of extensions.
@@ -180,31 +175,6 @@ fn duplicate(name: &str) -> Fault {
     let known = tables().iter().flat_map(|it| it.iter()).find(|it| it.name == name);
     let named = known.map(|it| Fault::at(ErrorCode::ElementDuplicate, it.name));
     named.unwrap_or(Fault::of(ErrorCode::ElementDuplicate))
-}
-
-pub(crate) fn tables() -> [&'static [Field]; 20] {
-    [
-        PReq::FIELDS,
-        PRes::FIELDS,
-        CardRange::FIELDS,
-        AReq::FIELDS,
-        AccountInfo::FIELDS,
-        Authentication::FIELDS,
-        PriorAuthentication::FIELDS,
-        Phone::FIELDS,
-        MerchantRisk::FIELDS,
-        DeviceRendering::FIELDS,
-        EphemeralKey::FIELDS,
-        ARes::FIELDS,
-        AcsRendering::FIELDS,
-        CReq::FIELDS,
-        CRes::FIELDS,
-        RReq::FIELDS,
-        RRes::FIELDS,
-        Erro::FIELDS,
-        Extension::FIELDS,
-        Image::FIELDS,
-    ]
 }
 
 struct Count(usize);

@@ -13,8 +13,8 @@ use crate::{
     format::Version,
     message::{
         AReq, ARes, CReq, CRes, Erro, Facts, Message, Need, PReq, PRes, RReq, RRes, Scene,
-        document,
         record::{Field, Record},
+        tables,
     },
 };
 
@@ -189,7 +189,7 @@ pub(crate) fn few_cases() -> Vec<Case> {
 /// Every name in a fault is a path of ours.
 pub(crate) fn names_are_ours(fault: &Fault) {
     for name in fault.names.iter().flat_map(|it| it.split('.')) {
-        let known = document::tables().iter().flat_map(|it| it.iter()).any(|it| it.name == name);
+        let known = tables().iter().flat_map(|it| it.iter()).any(|it| it.name == name);
         assert!(known || name == "messageType", "{name}");
     }
 }

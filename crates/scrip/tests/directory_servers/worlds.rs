@@ -6,7 +6,7 @@ use scrip_core::{
     threeds::{DirectoryServers, Unanswered},
     time::Timestamp,
 };
-use scrip_server::directory_servers::{Plan, Servers, slug};
+use scrip_server::directory_servers::{Plan, Servers};
 use scrip_testing::directory_server::{DirectoryServer, Manner, ranges};
 use scrip_threeds::code::Scheme;
 use serde_json::json;
@@ -37,7 +37,7 @@ fn production_never_asks_the_simulator() {
     // The negative control: test tenants do, each scheme at its own path.
     for scheme in Scheme::ALL {
         assert!(scene.ask_for(&servers, Test, *scheme).is_ok());
-        assert_eq!(simulator.seen().last().unwrap().path, format!("/sim/ds/{}", slug(*scheme)));
+        assert_eq!(simulator.seen().last().unwrap().path, format!("/sim/ds/{}", scheme.slug()));
         assert_eq!(scene.runtime.block_on(servers.refresh(Test, *scheme, NOW)), Ok(1));
     }
     assert_eq!(servers.ranges(Test).len(), Scheme::ALL.len());

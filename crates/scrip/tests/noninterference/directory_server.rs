@@ -6,6 +6,7 @@ use scrip_core::{
     tenant::TenantKind,
     threeds::{Asking, DirectoryServers, Link, SchemeRanges, Terms},
 };
+use scrip_testing::directory_server::link_with;
 use scrip_threeds::{
     code::Scheme,
     format::Version,
@@ -56,11 +57,7 @@ impl DirectoryServers for ApprovingServer {
     }
 
     fn link(&self, _: TenantKind, _: Scheme) -> Option<Link> {
-        Some(Link {
-            reference_number: "3DS_LOA_SER_SCRP_020200_00001".to_owned(),
-            operator_id: Some("10001".to_owned()),
-            results_url: "https://results.example".to_owned(),
-        })
+        Some(link_with("https://results.example"))
     }
 
     fn ask<'a>(&'a self, _: TenantKind, _: Scheme, message: Zeroizing<Vec<u8>>) -> Asking<'a> {

@@ -17,8 +17,8 @@ pub(crate) fn restart(seed: u64) {
 pub(crate) fn fill(bytes: &mut [u8]) {
     let mut random = SeededRandom::new(VAULT.get());
     for chunk in bytes.chunks_mut(8) {
-        let drawn = random.next().to_be_bytes();
+        let drawn = random.next_u64().to_be_bytes();
         chunk.copy_from_slice(&drawn[..chunk.len()]);
     }
-    VAULT.set(random.next());
+    VAULT.set(random.next_u64());
 }

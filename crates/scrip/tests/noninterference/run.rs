@@ -1,12 +1,21 @@
 //! Runs a sequence on both vaults and compares every answer that a caller without a reveal right gets.
 
-use std::{collections::HashMap, fmt, net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    fmt,
+    net::Ipv4Addr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use axum::{body::Body, extract::Request};
 use futures_util::future::join_all;
 use http_body_util::BodyExt;
 use scrip_core::{disclosure::DisclosureRules, store::Store};
-use scrip_testing::MemoryStore;
+use scrip_testing::{
+    MemoryStore,
+    contract::{Contract, Exchange, document},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -89,6 +98,9 @@ impl TwinVaults {
     }
 }
 
+/// Method and path.
+type Route = (String, String);
+
 /// A sequence on one vault.
 struct Run<'a> {
     vault: &'a VaultHarness,
@@ -99,14 +111,16 @@ struct Run<'a> {
     names: Names,
     answers: HashMap<usize, Value>,
     session_key: Option<String>,
+    /// Where each idempotency key was used.
+    routes: Mutex<HashMap<Vec<u8>, Vec<Route>>>,
 }
 
 impl<'a> Run<'a> {
     fn new(vault: &'a VaultHarness, side: Side, sequence: &'a Sequence) -> Self {
         let Sequence { seed, tenant, ref secrets, .. } = *sequence;
         let tenant = vault.tenants.get(tenant).unwrap_or(&vault.tenants[0]);
-        let (names, answers, session_key) = Default::default();
-        Self { vault, side, seed, tenant, secrets, names, answers, session_key }
+        let (names, answers, session_key, routes) = Default::default();
+        Self { vault, side, seed, tenant, secrets, names, answers, session_key, routes }
     }
 
     async fn take(&mut self, step: &Step) -> Observation {
@@ -139,12 +153,43 @@ impl<'a> Run<'a> {
     }
 
     async fn send(&self, request: Request) -> (u16, axum::http::HeaderMap, Value) {
+        let route = (request.method().to_string(), request.uri().path().to_owned());
+        let once = request.headers().get("bt-idempotency-key").map(|it| it.as_bytes().to_vec());
         let response = self.vault.requests.answer(Ipv4Addr::LOCALHOST.into(), request).await;
         let (head, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         let text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
+        let header = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| {
+            (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        };
+        let status = head.status.as_u16();
+        let headers: HashMap<_, _> = head.headers.iter().map(header).collect();
+        let body = String::from_utf8_lossy(&bytes).into_owned();
+        let of = |(method, path): Route| Exchange {
+            method,
+            path,
+            status,
+            headers: headers.clone(),
+            body: body.clone(),
+        };
+        self.check(once.as_deref(), route, of);
         let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| text());
         (head.status.as_u16(), head.headers, body)
+    }
+
+    /// Every answer is in the OpenAPI document. An idempotency key brings back the answer of another
+    /// route where it was used before.
+    fn check(&self, once: Option<&[u8]>, route: Route, of: impl Fn(Route) -> Exchange) {
+        let contract = Contract::new(document(), &[]);
+        let mut routes = self.routes.lock().unwrap();
+        let routes = routes.entry(once.unwrap_or_default().to_vec()).or_default();
+        let earlier = if once.is_some() { routes.clone() } else { Vec::new() };
+        let found = contract.check(&of(route.clone()));
+        let replays = |it: Route| contract.check(&of(it)).is_ok();
+        if found.is_err() && !earlier.into_iter().any(replays) {
+            assert_eq!(found, Ok(()));
+        }
+        routes.push(route);
     }
 
     /// Deletes the tokens of the sequence where the engine cannot go back to an earlier state.

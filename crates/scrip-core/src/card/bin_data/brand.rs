@@ -1,129 +1,77 @@
 //! Brands, kinds of funding, and what a payment asks of its cardholder.
 
-/// A card brand. The first thirteen can be a card's own; the others only stand beside one of these
-/// on the same card.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Brand {
-    AmericanExpress,
-    DinersClub,
-    Discover,
-    Ebt,
-    Elo,
-    Hipercard,
-    Jcb,
-    Mastercard,
-    Mir,
-    PrivateLabel,
-    Proprietary,
-    Unionpay,
-    Visa,
-    Bancontact,
-    CartesBancaires,
-    Dankort,
-    EftposAustralia,
-    Girocard,
-    Interac,
-    Mada,
-    Maestro,
-    Rupay,
-    Troy,
-    Verve,
+use scrip_threeds::code::Scheme;
+
+/// A list of words: variant and word. New ones go to the end: a place in `ALL` is what BIN files say.
+macro_rules! words {
+    (
+        $(#[$meta:meta])*
+        pub enum $Name:ident[$count:literal] { $($Variant:ident = $word:expr,)* }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $Name { $($Variant,)* }
+
+        impl $Name {
+            pub const ALL: [Self; $count] = [$(Self::$Variant,)*];
+
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$Variant => $word,)* }
+            }
+
+            #[must_use]
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|it| it.as_str() == text)
+            }
+        }
+    };
+}
+
+words! {
+    /// A card brand. The first thirteen can be a card's own; the others only stand beside one of these
+    /// on the same card.
+    pub enum Brand[24] {
+        AmericanExpress = Scheme::AmericanExpress.slug(),
+        DinersClub = "diners-club",
+        Discover = Scheme::Discover.slug(),
+        Ebt = "ebt",
+        Elo = "elo",
+        Hipercard = "hipercard",
+        Jcb = Scheme::Jcb.slug(),
+        Mastercard = Scheme::Mastercard.slug(),
+        Mir = "mir",
+        PrivateLabel = "private-label",
+        Proprietary = "proprietary",
+        Unionpay = Scheme::UnionPay.slug(),
+        Visa = Scheme::Visa.slug(),
+        Bancontact = "bancontact",
+        CartesBancaires = Scheme::CartesBancaires.slug(),
+        Dankort = "dankort",
+        EftposAustralia = "eftpos-australia",
+        Girocard = "girocard",
+        Interac = "interac",
+        Mada = "mada",
+        Maestro = "maestro",
+        Rupay = "rupay",
+        Troy = "troy",
+        Verve = "verve",
+    }
+}
+
+words! {
+    pub enum Funding[3] {
+        Credit = "credit",
+        Debit = "debit",
+        Prepaid = "prepaid",
+    }
 }
 
 impl Brand {
-    /// New ones go to the end: a place in this list is what BIN files say.
-    pub const ALL: [Self; 24] = [
-        Self::AmericanExpress,
-        Self::DinersClub,
-        Self::Discover,
-        Self::Ebt,
-        Self::Elo,
-        Self::Hipercard,
-        Self::Jcb,
-        Self::Mastercard,
-        Self::Mir,
-        Self::PrivateLabel,
-        Self::Proprietary,
-        Self::Unionpay,
-        Self::Visa,
-        Self::Bancontact,
-        Self::CartesBancaires,
-        Self::Dankort,
-        Self::EftposAustralia,
-        Self::Girocard,
-        Self::Interac,
-        Self::Mada,
-        Self::Maestro,
-        Self::Rupay,
-        Self::Troy,
-        Self::Verve,
-    ];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::AmericanExpress => "american-express",
-            Self::DinersClub => "diners-club",
-            Self::Discover => "discover",
-            Self::Ebt => "ebt",
-            Self::Elo => "elo",
-            Self::Hipercard => "hipercard",
-            Self::Jcb => "jcb",
-            Self::Mastercard => "mastercard",
-            Self::Mir => "mir",
-            Self::PrivateLabel => "private-label",
-            Self::Proprietary => "proprietary",
-            Self::Unionpay => "unionpay",
-            Self::Visa => "visa",
-            Self::Bancontact => "bancontact",
-            Self::CartesBancaires => "cartes-bancaires",
-            Self::Dankort => "dankort",
-            Self::EftposAustralia => "eftpos-australia",
-            Self::Girocard => "girocard",
-            Self::Interac => "interac",
-            Self::Mada => "mada",
-            Self::Maestro => "maestro",
-            Self::Rupay => "rupay",
-            Self::Troy => "troy",
-            Self::Verve => "verve",
-        }
-    }
-
     /// Whether it can be a card's own brand.
     #[must_use]
     pub fn is_primary(self) -> bool {
         self <= Self::Visa
-    }
-
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == text)
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Funding {
-    Credit,
-    Debit,
-    Prepaid,
-}
-
-impl Funding {
-    /// New ones go to the end: a place in this list is what BIN files say.
-    pub const ALL: [Self; 3] = [Self::Credit, Self::Debit, Self::Prepaid];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Credit => "credit",
-            Self::Debit => "debit",
-            Self::Prepaid => "prepaid",
-        }
-    }
-
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == text)
     }
 }
 
@@ -166,6 +114,13 @@ mod tests {
             "visa",
         ];
         assert_eq!(primary.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn every_scheme_is_a_brand() {
+        for scheme in Scheme::ALL {
+            assert!(Brand::parse(scheme.slug()).is_some(), "{scheme:?}");
+        }
     }
 
     #[test]

@@ -7,13 +7,10 @@ use scrip_seal::Pepper;
 use crate::{
     audit::{AuditRecord, Operation},
     error::{Error, FieldError, Refusal},
-    idempotency::answer::{Remember, seal_plain_answer},
+    idempotency::{Remember, answer::seal_plain_answer},
     policy::{
-        Signed,
-        access::AccessPolicy,
+        AccessPolicy, ApplicationKind, Mandate, Signed,
         access_session::{Authorized, SESSION_LIFETIME_MAX},
-        caller::Mandate,
-        permission::ApplicationKind,
     },
     store::{Beside, Changed},
     time::Timestamp,

@@ -9,10 +9,9 @@ use crate::{
     audit::{AuditRecord, Operation},
     error::Error,
     policy::{
-        Signed,
-        access_session::{AccessSessionId, AccessSessionRecord, SESSION_LIFETIME},
-        application::{ApiKeyText, SESSION_MARK, random_text},
-        caller::Mandate,
+        AccessSessionId, AccessSessionRecord, ApiKeyText, Mandate, Signed,
+        access_session::SESSION_LIFETIME,
+        application::{SESSION_MARK, random_text},
     },
     store::Beside,
     time::Timestamp,

@@ -3,7 +3,7 @@
 use crate::{
     audit::Operation,
     error::Error,
-    policy::{access_session::AccessSessionRecord, caller::Mandate},
+    policy::{AccessSessionRecord, Mandate},
     vault::Vault,
 };
 

@@ -5,11 +5,7 @@ use std::sync::Arc;
 
 use crate::{
     error::Error,
-    policy::{
-        access_session::AccessSessionId,
-        directory::Directory,
-        principal::{Lent, Principal},
-    },
+    policy::{AccessSessionId, Directory, Principal, principal::Lent},
     vault::Vault,
 };
 

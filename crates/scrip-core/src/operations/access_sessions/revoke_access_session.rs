@@ -3,7 +3,7 @@
 use crate::{
     audit::{AuditRecord, Operation},
     error::Error,
-    policy::{access_session::AccessSessionId, caller::Mandate},
+    policy::{AccessSessionId, Mandate},
     store::{Beside, Changed},
     vault::Vault,
 };

@@ -6,11 +6,9 @@ use crate::{
     audit::Operation,
     error::Error,
     id::ApplicationId,
-    idempotency::answer::Remember,
+    idempotency::Remember,
     policy::{
-        PolicyWrite, Signed,
-        application::{ApiKeyRecord, ApiKeyText},
-        caller::Mandate,
+        ApiKeyRecord, ApiKeyText, Mandate, PolicyWrite, Signed,
         change::{Decision, api_key_record, change_policy, found},
     },
     vault::Vault,

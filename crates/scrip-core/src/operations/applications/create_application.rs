@@ -6,14 +6,11 @@ use crate::{
     audit::Operation,
     error::Error,
     id::{ApplicationId, random_uuid},
-    idempotency::answer::Remember,
+    idempotency::Remember,
     policy::{
+        AccessPolicy, ApiKeyText, Application, ApplicationKind, ApplicationRecord, Mandate, Name,
         PolicyWrite, Signed,
-        access::AccessPolicy,
-        application::{ApiKeyText, Application, ApplicationRecord, Name},
-        caller::Mandate,
         change::{Decision, api_key_record, change_policy},
-        permission::ApplicationKind,
     },
     vault::Vault,
 };
@@ -71,7 +68,7 @@ pub async fn create_application(
         .collect();
     let keys = &tenant.keys;
     let mut writes = vec![PolicyWrite::PutApplication(Signed::new(keys, record.clone()))];
-    let signed = |it: &crate::policy::application::ApiKeyRecord| Signed::new(keys, it.clone());
+    let signed = |it: &crate::policy::ApiKeyRecord| Signed::new(keys, it.clone());
     writes.extend(api_keys.iter().map(signed).map(PolicyWrite::PutApiKey));
     let entity = record.id.to_string();
     let outcome = CreatedApplication { application: Application { record, api_keys }, api_key };

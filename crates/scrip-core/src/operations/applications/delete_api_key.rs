@@ -5,8 +5,7 @@ use crate::{
     error::Error,
     id::{ApiKeyId, ApplicationId},
     policy::{
-        PolicyWrite,
-        caller::Mandate,
+        Mandate, PolicyWrite,
         change::{Decision, change_policy, found},
     },
     vault::Vault,

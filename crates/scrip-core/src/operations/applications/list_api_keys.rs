@@ -5,7 +5,7 @@ use crate::{
     error::Error,
     id::{ApiKeyId, ApplicationId},
     operations::applications::list_applications::find_application,
-    policy::{application::ApiKeyRecord, caller::Mandate},
+    policy::{ApiKeyRecord, Mandate},
     vault::Vault,
 };
 

@@ -4,8 +4,8 @@ use crate::{
     audit::Operation,
     error::Error,
     id::ApplicationId,
-    listing::page::{Page, PageAsked},
-    policy::{application::Application, caller::Mandate, permission::ApplicationKind},
+    listing::{Page, PageAsked},
+    policy::{Application, ApplicationKind, Mandate},
     vault::Vault,
 };
 

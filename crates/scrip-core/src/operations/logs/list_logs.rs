@@ -4,15 +4,12 @@ use scrip_seal::{Place, Sealed};
 
 use crate::{
     audit::{
-        Operation,
-        chain::{Log, LogRecord},
+        Log, LogRecord, Operation, RecordFilter, Seen,
         log_page::{FROM_THE_TOP, Wanted, fill},
-        seen::Seen,
-        walk::RecordFilter,
     },
     error::Error,
     listing::cursor,
-    policy::{caller::Caller, permission::Permission},
+    policy::{Caller, Permission},
     vault::Vault,
 };
 

@@ -4,10 +4,10 @@
 use std::{collections::HashMap, time::Duration};
 
 use crate::{
-    audit::chain::{Chain, Log, PruneChain},
+    audit::{Chain, Log, PruneChain},
     error::Error,
     id::TenantId,
-    policy::directory::Directory,
+    policy::Directory,
     time::Timestamp,
     vault::Vault,
 };

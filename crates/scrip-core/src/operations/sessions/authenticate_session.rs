@@ -18,11 +18,8 @@ use crate::{
     audit::{AuditRecord, Operation},
     error::{Error, FieldError},
     id::SessionId,
-    idempotency::answer::{AnswerRecord, Remember, seal_outcome},
-    policy::{
-        caller::{Caller, Permit},
-        permission::Permission,
-    },
+    idempotency::{AnswerRecord, Remember, answer::seal_outcome},
+    policy::{Caller, Permission, Permit},
     store::Changed,
     threeds::{
         AuthenticationView, Cause, FailureReason, FoundCard, Held, Link, OpenedSession, Rail,

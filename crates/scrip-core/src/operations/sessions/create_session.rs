@@ -16,8 +16,8 @@ use crate::{
     audit::{AuditRecord, Operation},
     error::{Error, FieldError},
     id::{SessionId, random_uuid},
-    idempotency::answer::{Remember, seal_permitted_answer},
-    policy::{caller::Caller, permission::Permission},
+    idempotency::{Remember, answer::seal_permitted_answer},
+    policy::{Caller, Permission},
     threeds::{
         CardReference, Cause, ChallengeMode, Held, SessionBody, SessionRecord, SessionView,
         Writing, check_access, find_card, find_rails, moment,

@@ -6,7 +6,7 @@ use crate::{
     audit::{AuditRecord, Operation},
     error::Error,
     id::SessionId,
-    policy::{caller::Caller, permission::Permission},
+    policy::{Caller, Permission},
     store::Changed,
     threeds::{AuthenticationView, Cause, TRIES_MAX, Writing, find_held, not_possible, overtaken},
     vault::Vault,

@@ -1,10 +1,10 @@
 //! Get Session.
 
 use crate::{
-    audit::{Operation, seen::Seen},
+    audit::{Operation, Seen},
     error::Error,
     id::SessionId,
-    policy::{caller::Caller, permission::Permission},
+    policy::{Caller, Permission},
     threeds::{SessionView, find_held},
     vault::Vault,
 };

@@ -10,7 +10,7 @@ use crate::{
     audit::Operation,
     error::{Error, FieldError},
     id::SessionId,
-    policy::{caller::Origin, directory::Directory},
+    policy::{Directory, Origin},
     threeds::{ChallengeMode, notify},
     vault::Vault,
 };

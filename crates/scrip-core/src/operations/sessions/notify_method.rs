@@ -8,7 +8,7 @@ use crate::{
     audit::Operation,
     error::{Error, FieldError},
     id::SessionId,
-    policy::{caller::Origin, directory::Directory},
+    policy::{Directory, Origin},
     threeds::notify,
     vault::Vault,
 };

@@ -16,7 +16,7 @@ use crate::{
     audit::Operation,
     error::Error,
     id::SessionId,
-    policy::{caller::Origin, directory::Directory, tenant::TenantKind},
+    policy::{Directory, Origin, TenantKind},
     threeds::{Held, find_notified, notify},
     vault::Vault,
 };

@@ -6,8 +6,8 @@ use crate::{
     audit::{AuditRecord, Operation},
     error::{Error, FieldError, Refusal},
     id::SessionId,
-    idempotency::answer::{Remember, seal_permitted_answer},
-    policy::{caller::Caller, permission::Permission},
+    idempotency::{Remember, answer::seal_permitted_answer},
+    policy::{Caller, Permission},
     store::Changed,
     threeds::{
         Cause, OpenedSession, SessionView, TRIES_MAX, Writing, find_held, not_possible, overtaken,

@@ -5,15 +5,10 @@ use std::sync::Arc;
 use scrip_seal::{AuditKey, KeySource, Pepper, TenantKeys};
 
 use crate::{
-    audit::{Operation, chain::Log, seen::Seen},
+    audit::{Log, Operation, Seen},
     error::Error,
     id::{TenantId, random_uuid},
-    policy::{
-        PolicyRecords, Stamp,
-        application::Name,
-        directory_records::SystemKeys,
-        tenant::{Settings, TenantKind, TenantRecord, quota::Quotas},
-    },
+    policy::{Name, PolicyRecords, Quotas, Settings, Stamp, SystemKeys, TenantKind, TenantRecord},
     vault::Vault,
 };
 

@@ -8,11 +8,7 @@ use crate::{
     error::Error,
     id::TenantId,
     operations::tenants::update_tenant::rewrite_tenant,
-    policy::{
-        caller::{Mandate, TenantDeletion},
-        directory::Directory,
-        tenant::{TenantRecord, quota::Quotas},
-    },
+    policy::{Directory, Mandate, Quotas, TenantDeletion, TenantRecord},
     store::Changed,
     time::Timestamp,
     vault::Vault,

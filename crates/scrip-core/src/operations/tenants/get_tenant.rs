@@ -3,10 +3,7 @@
 use crate::{
     audit::Operation,
     error::Error,
-    policy::{
-        caller::Mandate,
-        tenant::{Tenant, quota::Quotas},
-    },
+    policy::{Mandate, Quotas, Tenant},
     vault::Vault,
 };
 

@@ -1,8 +1,7 @@
 //! Get Tenant Usage: how many tokens there are, and how many of them were used this month.
 
 use crate::{
-    audit::Operation, error::Error, policy::caller::Mandate, time::Month, token::usage::Usage,
-    vault::Vault,
+    audit::Operation, error::Error, policy::Mandate, time::Month, token::Usage, vault::Vault,
 };
 
 /// # Errors

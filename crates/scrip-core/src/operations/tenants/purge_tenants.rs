@@ -1,8 +1,7 @@
 //! Purge Tenants: rows that deleted tenants left, whose keys are gone. A sweeper calls it.
 
 use crate::{
-    audit::chain::Log, error::Error, id::TenantId, policy::directory::Directory, store::StoreError,
-    vault::Vault,
+    audit::Log, error::Error, id::TenantId, policy::Directory, store::StoreError, vault::Vault,
 };
 
 /// Removes some of the rows of deleted tenants; how many. Rows in the list of deleted tenants that

@@ -4,7 +4,7 @@ use crate::{
     audit::Operation,
     error::Error,
     operations::tenants::update_tenant::rewrite_tenant,
-    policy::{caller::Mandate, tenant::TenantRecord},
+    policy::{Mandate, TenantRecord},
     vault::Vault,
 };
 

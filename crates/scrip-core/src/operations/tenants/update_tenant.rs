@@ -3,13 +3,10 @@
 use crate::{
     audit::Operation,
     error::Error,
-    idempotency::answer::Remember,
+    idempotency::Remember,
     policy::{
-        PolicyWrite, Signed,
-        application::Name,
-        caller::Mandate,
+        Mandate, Name, PolicyWrite, Quotas, Settings, Signed, TenantRecord,
         change::{Decision, change_policy},
-        tenant::{Settings, TenantRecord, quota::Quotas},
     },
     vault::Vault,
 };

@@ -6,23 +6,18 @@ use crate::{
     audit::{AuditRecord, Operation},
     error::{Error, FieldError},
     id::{TokenIntentId, random_uuid},
-    idempotency::answer::{Remember, seal_plain_answer},
+    idempotency::{Remember, answer::seal_plain_answer},
     policy::{
-        caller::{Caller, Needs},
+        Caller, Needs, Permission,
         guessing_budget::{EvaluatedNumbers, Fingerprinting},
-        permission::Permission,
     },
     store::Beside,
     token::{
-        body::Body,
-        container::Containers,
+        Body, Containers, NewTokenIntent, StoredTokenIntent, TokenIntentRecord, TokenIntentView,
+        TokenType,
         cvc::{cvc_end, prepare_cvc, take_cvc},
         expression::evaluation::{Evaluated, Evaluation, Failures},
-        intent::{
-            IntentBody, NewTokenIntent, StoredTokenIntent, TokenIntentRecord, TokenIntentView,
-            cvc_place, view,
-        },
-        token_type::TokenType,
+        intent::{IntentBody, cvc_place, view},
     },
     vault::Vault,
 };

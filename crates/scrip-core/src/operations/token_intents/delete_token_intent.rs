@@ -4,7 +4,7 @@ use crate::{
     audit::{AuditRecord, Operation},
     error::Error,
     id::TokenIntentId,
-    policy::{caller::Caller, permission::Permission},
+    policy::{Caller, Permission},
     store::Changed,
     vault::Vault,
 };

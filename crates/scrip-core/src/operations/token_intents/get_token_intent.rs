@@ -1,11 +1,14 @@
 //! Get Token Intent.
 
 use crate::{
-    audit::{Operation, seen::Seen},
+    audit::{Operation, Seen},
     error::Error,
     id::TokenIntentId,
-    policy::{caller::Caller, permission::Permission},
-    token::intent::{IntentBody, TokenIntentView, view},
+    policy::{Caller, Permission},
+    token::{
+        TokenIntentView,
+        intent::{IntentBody, view},
+    },
     vault::Vault,
 };
 

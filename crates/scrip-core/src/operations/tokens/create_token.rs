@@ -3,8 +3,8 @@
 use crate::{
     audit::Operation,
     error::Error,
-    idempotency::answer::Remember,
-    policy::caller::Caller,
+    idempotency::Remember,
+    policy::Caller,
     token::{
         NewToken, Written,
         write::{batch::Batch, conversion::open_source, draft::Draft},

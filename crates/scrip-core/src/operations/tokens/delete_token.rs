@@ -4,11 +4,11 @@ use crate::{
     audit::{AuditRecord, Operation},
     error::Error,
     id::TokenId,
-    policy::{caller::Caller, permission::Permission},
+    policy::{Caller, Permission},
     store::Changed,
-    token::write::{
+    token::{
         DeleteToken,
-        batch::{ATTEMPTS_MAX, too_contended},
+        write::batch::{ATTEMPTS_MAX, too_contended},
     },
     vault::Vault,
 };

@@ -6,24 +6,17 @@ use scrip_expression::{Detokenization, LeafError, Reference, ReferenceKind, Scop
 use serde_json::Value;
 
 use crate::{
-    audit::{self, Operation, seen::Seen},
+    audit::{self, Operation, Seen},
     error::{Error, FieldError},
     id::{TenantId, TokenId, TokenIntentId},
     operations::{check_count, give_way},
-    policy::{
-        caller::Caller,
-        permission::{Permission, Transform},
-    },
+    policy::{Caller, Permission, Transform},
     time::Timestamp,
     token::{
-        TokenView,
-        attribute_path::AttributePath,
-        body::Body,
-        cvc::{Cvc, CvcRecord},
+        AttributePath, Body, Cvc, CvcRecord, Plain, StoredToken, StoredTokenIntent,
+        TokenIntentView, TokenView,
         expression::{compiled::Draw, enrichment, work::Attempt},
-        intent::{self, IntentBody, StoredTokenIntent, TokenIntentView, cvc_place, with_cvc},
-        plain::Plain,
-        record::StoredToken,
+        intent::{self, IntentBody, cvc_place, with_cvc},
         reveal::{Audience, mask_to_show, reveal},
     },
     vault::Vault,

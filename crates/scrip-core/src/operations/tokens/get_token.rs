@@ -1,10 +1,10 @@
 //! Get Token.
 
 use crate::{
-    audit::{Operation, seen::Seen},
+    audit::{Operation, Seen},
     error::Error,
     id::TokenId,
-    policy::{caller::Caller, permission::Permission},
+    policy::{Caller, Permission},
     token::{
         TokenView,
         reveal::{Audience, reveal},

@@ -3,8 +3,8 @@
 use crate::{
     audit::Operation,
     error::Error,
-    listing::cursor_page::{CursorPage, TokenFilter, TokensAsked, turn_page},
-    policy::{caller::Caller, permission::Permission},
+    listing::{CursorPage, TokenFilter, TokensAsked, cursor_page::turn_page},
+    policy::{Caller, Permission},
     vault::Vault,
 };
 

@@ -3,11 +3,8 @@
 use crate::{
     audit::Operation,
     error::Error,
-    listing::{
-        numbered_page::{NumberedAsked, find_page},
-        page::Page,
-    },
-    policy::{caller::Caller, permission::Permission},
+    listing::{NumberedAsked, Page, numbered_page::find_page},
+    policy::{Caller, Permission},
     token::TokenView,
     vault::Vault,
 };

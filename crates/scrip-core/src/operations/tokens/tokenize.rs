@@ -3,9 +3,9 @@
 use crate::{
     audit::Operation,
     error::Error,
-    idempotency::answer::Remember,
+    idempotency::Remember,
     operations::{check_count, give_way},
-    policy::caller::Caller,
+    policy::Caller,
     token::{
         NewToken, Written,
         write::{batch::Batch, conversion::open_source, draft::Draft},

@@ -10,12 +10,8 @@ use super::*;
 use crate::{
     id::TenantId,
     policy::{
-        PolicyRecords,
-        access::{AccessPolicy, AccessRule, Condition, Reach},
-        application::Name,
-        permission::Permissions,
-        principal::Lent,
-        tenant::{Settings, TenantKind, TenantRecord, quota::Quotas},
+        AccessPolicy, AccessRule, Condition, Name, Permissions, PolicyRecords, Quotas, Reach,
+        Settings, TenantKind, TenantRecord, principal::Lent,
     },
 };
 

@@ -3,7 +3,7 @@
 use scrip_seal::IndexDigest;
 
 use crate::{
-    policy::{caller::Caller, permission::ApplicationKind},
+    policy::{ApplicationKind, Caller},
     time::Timestamp,
 };
 

@@ -16,7 +16,7 @@ use crate::{
     id::TenantId,
     measure::Counter,
     policy::{
-        caller::Caller,
+        Caller,
         guessing_budget::{
             Bucket, BucketKind, Budget, CallerClass, DAY, Fingerprinting, GuessLimits, GuessRecord,
             QUARTER, numbers::CountedNumber, window::LastCounted,

@@ -12,10 +12,10 @@ use crate::{
         bank::{check_account_number, check_routing_number},
     },
     policy::{
-        caller::Caller,
+        Caller,
         guessing_budget::{Bucket, BucketKind, CallerClass, EvaluatedNumbers},
     },
-    token::{plain::Plain, token_type::TokenType},
+    token::{Plain, TokenType},
 };
 
 /// A number by its digests.

@@ -7,7 +7,7 @@
 use crate::{
     error::Error,
     policy::{
-        caller::Caller,
+        Caller,
         guessing_budget::{
             Bucket, BucketKind, Budget, CallerClass, DAY, Fingerprinting,
             ledger::is_reached,

@@ -8,7 +8,7 @@ use Counter::{
 };
 
 use super::{Action, Counter, Limit, Rate, Scope};
-use crate::{audit::Operation, policy::permission::ApplicationKind};
+use crate::{audit::Operation, policy::ApplicationKind};
 
 macro_rules! rows {
     ($($name:ident $text:literal;)*) => {

@@ -4,7 +4,7 @@ use std::{fmt, num::NonZeroU32, ops::RangeInclusive, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{error::FieldError, policy::tenant::TenantKind};
+use crate::{error::FieldError, policy::TenantKind};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quotas {

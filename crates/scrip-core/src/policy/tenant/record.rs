@@ -4,11 +4,7 @@ use scrip_seal::{Place, WrappedTenantKeys};
 
 use crate::{
     id::TenantId,
-    policy::{
-        Policy, Stamp,
-        application::Name,
-        tenant::{kind::TenantKind, quota::Quotas, settings::Settings},
-    },
+    policy::{Name, Policy, Quotas, Settings, Stamp, TenantKind},
     time::Timestamp,
 };
 

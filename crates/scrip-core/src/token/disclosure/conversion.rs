@@ -7,13 +7,11 @@ use crate::{
     card,
     error::{Error, FieldError, Refusal},
     id::TokenId,
-    policy::{access::Subject, caller::Caller, permission::Permission},
+    policy::{Caller, Permission, Subject},
     token::{
-        NewToken,
-        container::Containers,
+        Containers, NewToken, TokenType,
         disclosure::{DisclosureRules, LifeChange, Rule, check_gain, check_life, has_reveal_right},
         expression::compiled::compile,
-        token_type::TokenType,
         write::conversion::Source,
     },
 };

@@ -9,7 +9,7 @@
 
 use scrip_seal::Checksum;
 
-use crate::token::{record::TokenRecord, token_type::TokenType, write::Deduplicate};
+use crate::token::{Deduplicate, TokenRecord, TokenType};
 
 /// A digest of type, fingerprint, container set and what must be the same of the expressions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,9 +3,9 @@
 
 use crate::{
     error::{Error, Refusal},
-    policy::caller::Caller,
+    policy::Caller,
     time::Timestamp,
-    token::container::Containers,
+    token::Containers,
 };
 
 /// A write that decides how long a token lives. `None` is for ever.

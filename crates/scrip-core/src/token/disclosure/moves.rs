@@ -2,12 +2,8 @@
 
 use crate::{
     error::{Error, Refusal},
-    policy::{
-        access::Subject,
-        caller::Caller,
-        permission::{Permission, Transform},
-    },
-    token::token_type::TokenType,
+    policy::{Caller, Permission, Subject, Transform},
+    token::TokenType,
 };
 
 const USES: [Permission; 4] = [

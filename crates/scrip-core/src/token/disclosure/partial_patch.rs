@@ -6,13 +6,12 @@
 use serde_json::Value;
 
 use crate::token::{
-    body::Body,
+    Body, TokenType, WorkMeter,
     disclosure::{DisclosureRules, Rule},
-    expression::{compiled::compile, work::WorkMeter},
-    token_type::TokenType,
+    expression::compiled::compile,
 };
 
-pub use crate::token::body::Withheld; // ALIAS
+pub use crate::token::Withheld; // ALIAS
 
 /// How many of the hidden inputs of an expression a patch names, whatever values it gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,20 +5,17 @@ use serde_json::Value;
 
 use crate::{
     error::{Error, Refusal},
-    policy::caller::Caller,
+    policy::Caller,
     token::{
-        TokenPatch,
-        body::Body,
+        Body, TokenPatch, TokenRecord, TokenType, WorkMeter,
         disclosure::{
             DisclosureRules, Rule, has_reveal_right, is_harmless_fingerprint, is_last4_index,
         },
-        expression::{compiled::compile, work::WorkMeter},
-        record::TokenRecord,
-        token_type::TokenType,
+        expression::compiled::compile,
     },
 };
 
-pub use crate::token::expression::marks::ExpressionMarks; // ALIAS
+pub use crate::token::ExpressionMarks; // ALIAS
 
 /// The flags that a write stores next to the digests of a token's expressions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

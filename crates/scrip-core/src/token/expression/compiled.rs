@@ -8,7 +8,7 @@ use scrip_expression::{
 use scrip_seal::KeyedHash;
 use serde_json::Value;
 
-use crate::{measure::CacheMeasures, token::expression::work::WorkMeter};
+use crate::{measure::CacheMeasures, token::WorkMeter};
 
 /// What a tenant writes once it uses with every token. Bounded, and shared by all: a compiled
 /// expression is the same whoever wrote it.

@@ -7,7 +7,7 @@ use crate::{
         CardDetails,
         bin_data::{Authentication, BinData, Funding, Origin},
     },
-    token::{TokenView, token_type::TokenType},
+    token::{TokenType, TokenView},
 };
 
 /// Nothing for what is no card, and for a vault whose operator imported no BIN data: the built-in
@@ -55,9 +55,9 @@ mod tests {
             bin_data::{BinTable, Block, Brand, Country, Facts, Row},
         },
         id::{ApplicationId, TenantId, TokenId},
-        policy::{permission::Transform, tenant::TenantKind},
+        policy::{TenantKind, Transform},
         time::Timestamp,
-        token::{Shown, TokenDetail, container::Containers},
+        token::{Containers, Shown, TokenDetail},
     };
 
     fn view(token_type: TokenType, bins: &BinData, kind: TenantKind) -> TokenView {

@@ -14,20 +14,17 @@ use crate::{
     error::FieldError,
     id::TokenId,
     policy::{
-        caller::Caller,
+        Caller, Tenant,
         guessing_budget::numbers::{EvaluatedTexts, FingerprintText},
-        tenant::Tenant,
     },
     token::{
-        body::Body,
+        Body, Plain, TokenType, WorkMeter,
         disclosure::Rule,
         expression::{
             compiled::{Draw, compile, compile_steady},
-            work::{Attempt, WorkMeter},
+            work::Attempt,
         },
-        plain::Plain,
         reveal,
-        token_type::TokenType,
     },
     vault::Vault,
 };

@@ -3,12 +3,9 @@
 use crate::{
     error::{Error, FieldError},
     id::TokenIntentId,
-    policy::{caller::Caller, permission::Permission},
+    policy::{Caller, Permission},
     time::Timestamp,
-    token::{
-        NewToken, TokenSource, container::Containers, intent::IntentBody, plain::Plain,
-        token_type::TokenType,
-    },
+    token::{Containers, NewToken, Plain, TokenSource, TokenType, intent::IntentBody},
     vault::Vault,
 };
 

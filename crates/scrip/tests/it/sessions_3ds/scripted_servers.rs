@@ -9,6 +9,7 @@ use scrip_core::{
     tenant::TenantKind,
     threeds::{Asking, DirectoryServers, Link, SchemeRanges, Terms, Unanswered},
 };
+use scrip_testing::directory_server::link_with;
 use scrip_threeds::{
     code::Scheme,
     format::Version,
@@ -132,11 +133,7 @@ impl DirectoryServers for Scripted {
     }
 
     fn link(&self, _: TenantKind, _: Scheme) -> Option<Link> {
-        Some(Link {
-            reference_number: "3DS_LOA_SER_SCRP_020200_00001".to_owned(),
-            operator_id: Some("10001".to_owned()),
-            results_url: RESULTS_URL.to_owned(),
-        })
+        Some(link_with(RESULTS_URL))
     }
 
     fn ask<'a>(&'a self, _: TenantKind, scheme: Scheme, message: Zeroizing<Vec<u8>>) -> Asking<'a> {

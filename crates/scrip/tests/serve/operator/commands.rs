@@ -41,6 +41,13 @@ fn with_application(kind: &str) -> (ProcessHarness, Value, Value) {
     (house, tenant, application)
 }
 
+/// The vault's database, beside the server.
+fn database(house: &ProcessHarness) -> rusqlite::Connection {
+    let connection = rusqlite::Connection::open(house.data().join("scrip.db")).unwrap();
+    connection.busy_timeout(Duration::from_secs(5)).unwrap();
+    connection
+}
+
 fn import(house: &ProcessHarness, application: &str, key: &str) -> Output {
     let mut command = house.command(&["key", "import", application, "--json"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -354,8 +361,7 @@ fn what_was_altered_is_reported_and_not_obeyed() {
     let server = opened(&house);
     let key = said(&application["key"]);
     assert_eq!(status(&server, "/tokens/none", &key), 404);
-    let connection = rusqlite::Connection::open(house.data().join("scrip.db")).unwrap();
-    connection.busy_timeout(Duration::from_secs(5)).unwrap();
+    let connection = database(&house);
     // Whoever can write here can raise the version too, and so make the server look.
     let alter = |sql: &str| {
         connection.execute(sql, []).unwrap();
@@ -391,8 +397,7 @@ fn rights_that_cannot_be_followed_are_not_believed() {
     let server = opened(&house);
     let key = said(&application["key"]);
     assert_eq!(status(&server, "/tokens/none", &key), 404);
-    let connection = rusqlite::Connection::open(house.data().join("scrip.db")).unwrap();
-    connection.busy_timeout(Duration::from_secs(5)).unwrap();
+    let connection = database(&house);
     // Let in before, with a body that is still on its way.
     let mut held = TcpStream::connect(server.address).unwrap();
     let head = format!(
@@ -447,8 +452,7 @@ fn a_deleted_tenant_does_not_come_back() {
     let server = opened(&house);
     let key = said(&application["key"]);
     assert_eq!(status(&server, "/tokens/none", &key), 404);
-    let connection = rusqlite::Connection::open(house.data().join("scrip.db")).unwrap();
-    connection.busy_timeout(Duration::from_secs(5)).unwrap();
+    let connection = database(&house);
     let tables = ["tenants", "tenant_keys", "lasting_keys", "applications", "api_keys"];
     let each = |what: &str| -> String {
         tables.iter().map(|it| what.replace("{}", it)).collect::<Vec<_>>().join(";")

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::token::plain::Plain;
+use crate::token::Plain;
 
 /// Same BIN, same last four, nothing between them alike.
 const ONE: &str = "4242424200004242";

@@ -1,0 +1,10 @@
+//! The text of an expression, read into a tree.
+
+mod analysis;
+pub(crate) mod ast;
+pub(crate) mod lexeme;
+pub(crate) mod parse;
+pub(crate) mod segment;
+pub(crate) mod tag;
+
+pub use self::analysis::PlainPart;

@@ -1,0 +1,333 @@
+//! What can be said of an expression without evaluating it: which data it reads, whether it is a
+//! plain concatenation, and a form that is the same however it is spaced.
+
+use std::fmt::Write;
+
+use crate::{
+    Expression,
+    syntax::ast::{Branch, Call, Case, Comparison, For, Node, Operand, Output, Path, Root, Step},
+};
+
+/// One part of a plain concatenation: literal text, or a property without a filter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlainPart<'e> {
+    Text(&'e str),
+    Data(Vec<&'e str>),
+    Metadata(Vec<&'e str>),
+}
+
+impl Expression {
+    /// The paths into `data` that it can read. An empty path is all of the data. A path may say
+    /// more than is read (`data[data.x]` counts as all of the data), never less.
+    #[must_use]
+    pub fn data_inputs(&self) -> Vec<Vec<&str>> {
+        let mut inputs = Vec::new();
+        each_operand(&self.body, &mut |operand| {
+            if let Operand::Path(Path { root: Root::Data, steps }) = operand {
+                inputs.push(static_steps(steps));
+            }
+        });
+        inputs
+    }
+
+    /// Its parts when it is only literal text and properties without filters; else nothing.
+    #[must_use]
+    pub fn plain_parts(&self) -> Option<Vec<PlainPart<'_>>> {
+        self.body.iter().map(plain_part).collect()
+    }
+
+    /// Equal for two sources exactly when they are parsed into the same: spaces inside the braces
+    /// and the two ways to write a property do not count.
+    #[must_use]
+    pub fn canonical_text(&self) -> String {
+        let mut text = String::new();
+        write_nodes(&mut text, &self.body);
+        text
+    }
+}
+
+fn plain_part(node: &Node) -> Option<PlainPart<'_>> {
+    match node {
+        Node::Text(text) => Some(PlainPart::Text(text)),
+        Node::Output(output) => plain_output(output),
+        Node::Assign { .. }
+        | Node::Capture { .. }
+        | Node::If(_)
+        | Node::Case(_)
+        | Node::For(_)
+        | Node::Break
+        | Node::Continue => None,
+    }
+}
+
+fn plain_output(output: &Output) -> Option<PlainPart<'_>> {
+    let Operand::Path(Path { root, steps }) = &output.operand else { return None };
+    let names = steps.iter().map(step_name).collect::<Option<_>>()?;
+    match root {
+        Root::Data if output.calls.is_empty() => Some(PlainPart::Data(names)),
+        Root::Metadata if output.calls.is_empty() => Some(PlainPart::Metadata(names)),
+        Root::Data | Root::Metadata | Root::Slot(_) => None,
+    }
+}
+
+/// Up to the first step that only evaluation knows. A step by number stands for the whole array: a
+/// patch replaces arrays whole.
+fn static_steps(steps: &[Step]) -> Vec<&str> {
+    steps.iter().map_while(step_name).collect()
+}
+
+fn step_name(step: &Step) -> Option<&str> {
+    match step {
+        Step::Name(name) => Some(name),
+        Step::At(_) | Step::Of(_) => None,
+    }
+}
+
+fn each_operand<'e>(nodes: &'e [Node], visit: &mut dyn FnMut(&'e Operand)) {
+    for node in nodes {
+        match node {
+            Node::Text(_) | Node::Break | Node::Continue => (),
+            Node::Output(output) | Node::Assign { value: output, .. } => {
+                operands_of_output(output, visit);
+            }
+            Node::Capture { body, .. } => each_operand(body, visit),
+            Node::If(branches) => {
+                for Branch { condition, body, .. } in branches {
+                    for (Comparison { left, right }, _) in &condition.terms {
+                        operand(left, visit);
+                        right.iter().for_each(|(_, right)| operand(right, visit));
+                    }
+                    each_operand(body, visit);
+                }
+            }
+            Node::Case(Case { subject, arms, otherwise, .. }) => {
+                operand(subject, visit);
+                for (values, body) in arms {
+                    values.iter().for_each(|it| operand(it, visit));
+                    each_operand(body, visit);
+                }
+                each_operand(otherwise, visit);
+            }
+            Node::For(it) => {
+                let For { list, offset, limit, body, otherwise, .. } = it.as_ref();
+                operand(list, visit);
+                offset.iter().chain(limit).for_each(|it| operand(it, visit));
+                each_operand(body, visit);
+                each_operand(otherwise, visit);
+            }
+        }
+    }
+}
+
+fn operands_of_output<'e>(output: &'e Output, visit: &mut dyn FnMut(&'e Operand)) {
+    operand(&output.operand, visit);
+    for Call { arguments, .. } in &output.calls {
+        arguments.iter().for_each(|it| operand(it, visit));
+    }
+}
+
+fn operand<'e>(it: &'e Operand, visit: &mut dyn FnMut(&'e Operand)) {
+    visit(it);
+    match it {
+        Operand::Path(path) => {
+            for step in &path.steps {
+                match step {
+                    Step::Of(inner) => operand(inner, visit),
+                    Step::Name(_) | Step::At(_) => (),
+                }
+            }
+        }
+        Operand::Range(ends) => {
+            operand(&ends.0, visit);
+            operand(&ends.1, visit);
+        }
+        Operand::Literal(_) | Operand::Empty | Operand::Blank | Operand::Loop(_) => (),
+    }
+}
+
+/// Writing to a text cannot fail.
+macro_rules! put {
+    ($to:expr, $($format:tt)*) => {
+        _ = write!($to, $($format)*)
+    };
+}
+
+fn write_nodes(to: &mut String, nodes: &[Node]) {
+    for node in nodes {
+        match node {
+            Node::Text(text) => put!(to, "text{text:?}"),
+            Node::Output(output) => write_output(to, output),
+            Node::Assign { slot, value } => {
+                put!(to, "assign {slot}");
+                write_output(to, value);
+            }
+            Node::Capture { slot, body, .. } => {
+                put!(to, "capture {slot}");
+                write_block(to, body);
+            }
+            Node::If(branches) => {
+                for Branch { condition, body, .. } in branches {
+                    put!(to, "if {}", condition.negated);
+                    for (Comparison { left, right }, connector) in &condition.terms {
+                        write_operand(to, left);
+                        if let Some((relation, right)) = right {
+                            put!(to, "{relation:?}");
+                            write_operand(to, right);
+                        }
+                        put!(to, "{connector:?}");
+                    }
+                    write_block(to, body);
+                }
+                put!(to, "endif");
+            }
+            Node::Case(Case { subject, arms, otherwise, .. }) => {
+                put!(to, "case");
+                write_operand(to, subject);
+                for (values, body) in arms {
+                    put!(to, "when");
+                    values.iter().for_each(|it| write_operand(to, it));
+                    write_block(to, body);
+                }
+                write_block(to, otherwise);
+            }
+            Node::For(it) => write_for(to, it),
+            Node::Break => put!(to, "break"),
+            Node::Continue => put!(to, "continue"),
+        }
+        to.push(';');
+    }
+}
+
+fn write_for(to: &mut String, it: &For) {
+    let For { slot, list, offset, limit, reversed, body, otherwise, .. } = it;
+    put!(to, "for {slot} {reversed}");
+    write_operand(to, list);
+    for (name, bound) in [("offset", offset), ("limit", limit)] {
+        if let Some(bound) = bound {
+            put!(to, "{name}");
+            write_operand(to, bound);
+        }
+    }
+    write_block(to, body);
+    write_block(to, otherwise);
+}
+
+fn write_block(to: &mut String, nodes: &[Node]) {
+    to.push('{');
+    write_nodes(to, nodes);
+    to.push('}');
+}
+
+fn write_output(to: &mut String, output: &Output) {
+    put!(to, "output");
+    write_operand(to, &output.operand);
+    for Call { filter, arguments, .. } in &output.calls {
+        put!(to, "|{}", filter.name);
+        arguments.iter().for_each(|it| write_operand(to, it));
+    }
+}
+
+fn write_operand(to: &mut String, it: &Operand) {
+    match it {
+        Operand::Literal(value) => put!(to, "({value})"),
+        Operand::Empty => put!(to, "(empty)"),
+        Operand::Blank => put!(to, "(blank)"),
+        Operand::Loop(property) => put!(to, "({property:?})"),
+        Operand::Range(ends) => {
+            put!(to, "range");
+            write_operand(to, &ends.0);
+            write_operand(to, &ends.1);
+        }
+        Operand::Path(Path { root, steps }) => {
+            put!(to, "({root:?}");
+            for step in steps {
+                match step {
+                    Step::Name(name) => put!(to, ".{name:?}"),
+                    Step::At(at) => put!(to, "[{at}]"),
+                    Step::Of(inner) => {
+                        to.push('[');
+                        write_operand(to, inner);
+                        to.push(']');
+                    }
+                }
+            }
+            to.push(')');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(source: &str) -> Expression {
+        Expression::parse(source).unwrap()
+    }
+
+    #[test]
+    fn data_inputs_name_every_path_that_can_be_read() {
+        let whole: &[&str] = &[];
+        let rows: [(&str, Vec<&[&str]>); 8] = [
+            ("literal", vec![]),
+            ("{{ data }}", vec![whole]),
+            ("{{ data | stringify }}", vec![whole]),
+            ("{{ data.a.b | append: data.c }}", vec![&["a", "b"], &["c"]]),
+            ("{{ data[data.k].x }}", vec![whole, &["k"]]),
+            ("{% assign x = data.a %}{{ x }}{{ metadata.m }}", vec![&["a"]]),
+            (
+                "{% if data.a == data.b %}{% for i in data.l limit: data.n %}{% endfor %}{% endif %}",
+                vec![&["a"], &["b"], &["l"], &["n"]],
+            ),
+            (
+                "{% case data.a %}{% when data.b %}{{ (1..data.c) | join }}{% endcase %}",
+                vec![&["a"], &["b"], &["c"]],
+            ),
+        ];
+        for (source, expected) in rows {
+            assert_eq!(parsed(source).data_inputs(), expected, "{source}");
+        }
+    }
+
+    #[test]
+    fn canonical_text_ignores_spacing_and_keeps_every_difference() {
+        let same = ["{{data.number}}", "{{  data.number  }}", "{{ data['number'] }}"];
+        for source in same {
+            assert_eq!(parsed(source).canonical_text(), parsed(same[0]).canonical_text());
+        }
+        let different = [
+            "{{ data.number }}",
+            "{{ data.number }} ",
+            "data.number",
+            "{{ data.numbers }}",
+            "{{ metadata.number }}",
+            "{{ data.number | slice: 1 }}",
+            "{{ data.number | slice: 1, 2 }}",
+            "{{ data | json: '$.number' }}",
+            "{{ data | json: '$.numbers' }}",
+            "{% if data.number %}a{% endif %}",
+            "{% unless data.number %}a{% endunless %}",
+            "{% for d in data.number %}a{% endfor %}",
+        ];
+        for (at, left) in different.iter().enumerate() {
+            for right in different.iter().skip(at + 1) {
+                assert_ne!(parsed(left).canonical_text(), parsed(right).canonical_text());
+            }
+        }
+    }
+
+    #[test]
+    fn plain_parts_are_text_and_unfiltered_properties_only() {
+        let expression = parsed("a-{{ data.number }}{{ metadata.k }}");
+        let parts = expression.plain_parts().unwrap();
+        let number = PlainPart::Data(vec!["number"]);
+        assert_eq!(parts, [PlainPart::Text("a-"), number, PlainPart::Metadata(vec!["k"])]);
+        for source in [
+            "{{ data.number | last4 }}",
+            "{% if data.x %}{% endif %}",
+            "{{ data[0] }}",
+            "{{ 'x' }}",
+        ] {
+            assert_eq!(parsed(source).plain_parts(), None, "{source}");
+        }
+    }
+}

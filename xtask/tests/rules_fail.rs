@@ -1,0 +1,41 @@
+//! Each rule about the source code finds a tree that breaks it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use xtask::{figures, parameters};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+#[test]
+fn cycle_through_a_reexport_is_found_and_parent_with_child_is_not() {
+    let cycles = figures::import_cycles(&fixture("cycle")).unwrap();
+    let [cycle] = cycles.as_slice() else { panic!("one cycle: {cycles:?}") };
+    let names: Vec<_> = cycle.iter().map(|it| it.file_name().unwrap().to_str().unwrap()).collect();
+    assert_eq!(names, ["first.rs", "second.rs", "third.rs"]);
+}
+
+#[test]
+fn tuple_parameters_and_eight_parameters_are_found() {
+    let found = parameters::functions(&fixture("parameters/functions.rs")).unwrap();
+    let tuples: Vec<_> = found.iter().filter(|it| it.tuples > 0).map(|it| &it.function).collect();
+    assert_eq!(tuples, ["tuple", "reference_to_a_tuple"]);
+    let most = found.iter().max_by_key(|it| it.parameters).unwrap();
+    assert_eq!((most.function.as_str(), most.parameters), ("eight", 8));
+}
+
+#[test]
+fn folder_with_sixteen_source_files_is_found() {
+    let folder = std::env::temp_dir().join(format!("xtask-folder-{}", std::process::id()));
+    fs::create_dir_all(folder.join("src")).unwrap();
+    for number in 0..16 {
+        fs::write(folder.join(format!("src/file_{number}.rs")), "//! Empty.\n").unwrap();
+    }
+    let counts = figures::files_per_folder(&folder).unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(counts.get(&folder.join("src")), Some(&16));
+}
