@@ -1,7 +1,5 @@
 //! Where the root key comes from, and what is refused.
 
-#![expect(clippy::indexing_slicing, reason = "an absent member of a JSON value reads as null")]
-
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
