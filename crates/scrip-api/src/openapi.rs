@@ -16,11 +16,10 @@ use scrip_core::caller::Needs;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    callbacks::OUTSIDE,
     deprecation::{self, Deprecated},
-    keyless::{Counted, KEYLESS, Keyless},
     openapi::operations::describe,
-    routes::{BodyKind, ROUTES, Route, method_name},
+    route::{BodyKind, Counted, Keyless, Route, method_name},
+    routes::{ROUTES, callbacks::OUTSIDE, keyless::KEYLESS},
     wire::{
         self,
         described::{Answer, Description, Parameter, Style, Tag},

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::{
-    callbacks::{Outside, Sent},
     openapi::{common, parameters, problems, responses},
+    route::{Outside, Sent},
     wire::described::Description,
 };
 

@@ -5,7 +5,7 @@ use scrip_threeds::fault::Component;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    routes::BodyKind,
+    route::BodyKind,
     wire::schema::{
         Attribute, Schema, always, answer, list, map, one_of, sometimes, text, uuid, whole,
     },

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use scrip_api::{app::App, limiter::Limiter, routes::InProcess};
+use scrip_api::{app::App, limiter::Limiter, router::InProcess};
 use scrip_core::{
     Vault,
     access::{AccessPolicy, AccessRule, Reach},
