@@ -32,7 +32,7 @@ fn is_fresh(checked: Checked, app: &App) -> bool {
     (app.ticks)().saturating_sub(checked.at) < KEPT_FOR
 }
 
-/// The store serves. While the keys are not open, `sealed.rs` answers instead.
+/// The store serves. While the keys are not open, `sealed_router` answers instead.
 pub(crate) async fn readyz(app: &Arc<App>, trace: &TraceId) -> Response {
     answer(is_ready(app).await, trace)
 }
