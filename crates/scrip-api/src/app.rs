@@ -6,6 +6,7 @@ pub mod body_memory;
 pub mod in_flight;
 pub mod limits;
 pub(crate) mod memory_pool;
+pub mod readiness;
 
 use std::sync::{
     Arc,
@@ -24,9 +25,8 @@ use tokio::sync::{Mutex, SetOnce};
 use crate::{
     app::{
         answer_memory::AnswerMemory, auth_failures::AuthFailures, body_memory::BodyMemory,
-        in_flight::Ongoing, limits::Limits,
+        in_flight::Ongoing, limits::Limits, readiness::Readiness,
     },
-    handlers::probes::Readiness,
     limiter::Limiter,
     metrics::{Metrics, Reload},
     middleware::client_address::TrustedProxies,

@@ -15,8 +15,6 @@ use jiff::{civil::Date, fmt::rfc2822::DateTimePrinter, tz::TimeZone};
 use scrip_core::audit::Operation;
 use serde::{Deserialize, Deserializer, de::Error};
 
-use crate::{pipeline::Asked, problem::Problem, routes::Handling};
-
 /// One row of the interface's table. The days are the interface's, and begin in UTC.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -118,7 +116,10 @@ pub(crate) fn of(operation: Operation) -> Option<&'static Deprecated> {
 /// Asked when the caller is known to have the permission: a key that is not known learns nothing of
 /// how a server is set up, and one that was never let in is told so, not sent to migrate. Before
 /// anything is read or claimed, so that what is switched off leaves no trace and replays nothing.
-pub(crate) fn admit(operation: Operation, switched_off: &[Operation]) -> Result<(), Problem> {
+pub(crate) fn admit(
+    operation: Operation,
+    switched_off: &[Operation],
+) -> Result<(), &'static Deprecated> {
     match of(operation) {
         None => Ok(()),
         Some(Deprecated { standing: Standing::Kept(_), .. })
@@ -126,13 +127,8 @@ pub(crate) fn admit(operation: Operation, switched_off: &[Operation]) -> Result<
         {
             Ok(())
         }
-        Some(row) => Err(Problem::Gone(row)),
+        Some(row) => Err(row),
     }
-}
-
-/// The handler of what was removed. Nobody comes this far: `admit` has refused them.
-pub(crate) fn removed(_asked: Asked) -> Handling {
-    Box::pin(std::future::ready(Err(Problem::NoRoute)))
 }
 
 /// RFC 9745.
@@ -291,7 +287,7 @@ mod tests {
 
     #[track_caller]
     fn refused(operation: Operation, switched_off: &[Operation], expected: Option<&str>) {
-        let detail = admit(operation, switched_off).err().map(|it| it.detail());
+        let detail = admit(operation, switched_off).err().map(Deprecated::gone);
         assert_eq!(detail.as_deref(), expected);
     }
 

@@ -3,15 +3,15 @@
 //! Architecture invariant: this crate knows neither sockets, nor settings, nor storage engines.
 
 pub mod app;
-pub mod callbacks;
 pub mod deprecation;
 pub mod handlers;
-pub mod keyless;
 pub mod limiter;
 pub mod metrics;
 pub mod middleware;
 pub mod openapi;
 pub mod pipeline;
 pub mod problem;
+pub mod route;
+pub mod router;
 pub mod routes;
 pub mod wire;

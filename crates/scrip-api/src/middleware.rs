@@ -7,7 +7,7 @@ pub mod client_address;
 pub(crate) mod cors;
 pub(crate) mod idempotency;
 mod long_evaluation;
-mod span;
+pub(crate) mod span;
 pub mod throttle;
 pub mod trace;
 pub mod unread_body;

@@ -1,8 +1,9 @@
 //! What every request goes through, in this order and nowhere else.
 //!
 //! Outside the router: trace id, preflight, trailing slash, panics, the headers of every answer.
-//! Inside a route: address, caller, limits, permission, memory for the answer, deprecation, content
-//! type, idempotency, body, handler.
+//! Inside a row of the route table: the address and what it may ask. At a row that needs a key also
+//! caller, limits, permission, memory for the answer, deprecation, content type, idempotency, body,
+//! handler; at a callback content type, body, handler.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -24,71 +25,60 @@ use hyper::{
     http::{Extensions, request::Parts},
 };
 use scrip_core::{
-    answer::{Remember, Rendered},
-    audit::EntityType,
-    caller::{Caller, Mandate, Needs, Origin},
+    audit::{EntityType, Operation},
+    caller::{Caller, Origin},
     directory::Directory,
     error::Error,
     operations::record_refusal::{Refused, record_refusal},
     rate_limit::Network,
-    store::Claim,
 };
 use tower::ServiceExt;
 use tracing::Instrument;
+use zeroize::Zeroizing;
 
 use crate::{
     app::App,
     deprecation,
-    keyless::{Counted, Keyless},
     metrics::Metrics,
     middleware::{
         answer_body::AnswerBudget,
         authenticate::{authenticate, single},
-        body::read_body,
+        body::{read_body, read_keyless_body},
         cors,
         idempotency::{self, Compared, Next},
+        span::RouteName,
         throttle,
         trace::{self, TraceId},
         unread_body,
         watch::Watch,
     },
     problem::Problem,
-    routes::{self, BodyKind, Route},
+    route::{Asked, BodyKind, Counted, Heard, Keyless, Outside, Route, method_name, names},
 };
 
 /// Who is at the other end, as far as proxies that we trust can tell.
 #[derive(Debug, Clone, Copy)]
 struct Client(IpAddr);
 
-/// What a handler is given.
-pub(crate) struct Asked {
-    pub(crate) app: Arc<App>,
-    pub(crate) caller: Caller,
-    pub(crate) needs: Needs,
-    /// What stands in the path where the route has a name for it.
-    pub(crate) id: String,
-    pub(crate) inner_id: String,
-    pub(crate) query: Option<String>,
-    /// What the client says it reads.
-    pub(crate) accept: Option<HeaderValue>,
-    pub(crate) body: Bytes,
-    pub(crate) claim: Option<Claim>,
+/// What every listener does around a request: names it, passes over what nobody read of its body,
+/// and forbids to cache the answer.
+pub async fn around<B>(
+    request: hyper::Request<B>,
+    answer: impl AsyncFnOnce(Request, &TraceId) -> Response,
+) -> Response
+where
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<axum::BoxError>,
+{
+    let trace = TraceId::of_headers(request.headers());
+    let (request, unread) = unread_body::split(request);
+    let mut response = answer(request, &trace).await;
+    unread.settle(&mut response).await;
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
-impl Asked {
-    pub(crate) fn mandate(&self) -> Result<Mandate, Problem> {
-        Ok(self.caller.mandate(self.needs)?)
-    }
-
-    /// What remembers the answer, when the request has an idempotency key.
-    pub(crate) fn remember<T: ?Sized>(
-        &mut self,
-        render: impl Fn(&T) -> Rendered + Send + Sync + 'static,
-    ) -> Option<Remember<T>> {
-        self.claim.take().map(|claim| Remember::new(claim, render))
-    }
-}
-
+/// One request of a client of the interface.
 pub async fn answer<B>(
     metrics: &Metrics,
     router: Router,
@@ -99,31 +89,29 @@ where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<axum::BoxError>,
 {
-    let trace = TraceId::of_headers(request.headers());
-    let (mut request, unread) = unread_body::split(request);
-    let mut response = if request.method() == Method::OPTIONS {
-        cors::preflight(request.headers())
-    } else {
-        without_trailing_slash(request.uri_mut());
-        request.extensions_mut().insert(Client(client));
-        request.extensions_mut().insert(trace.clone());
-        let answered = AssertUnwindSafe(router.oneshot(request)).catch_unwind().await;
-        match answered {
-            Ok(Ok(response)) => response,
-            Err(_) => {
-                metrics.panics.one();
-                Problem::Failed(Error::Internal("a handler panicked".into())).response(&trace)
+    around(request, async |mut request: Request, trace: &TraceId| {
+        let mut response = if request.method() == Method::OPTIONS {
+            cors::preflight(request.headers())
+        } else {
+            without_trailing_slash(request.uri_mut());
+            request.extensions_mut().insert(Client(client));
+            request.extensions_mut().insert(trace.clone());
+            let answered = AssertUnwindSafe(router.oneshot(request)).catch_unwind().await;
+            match answered {
+                Ok(Ok(response)) => response,
+                Err(_) => {
+                    metrics.panics.one();
+                    Problem::Failed(Error::Internal("a handler panicked".into())).response(trace)
+                }
             }
+        };
+        cors::add(response.headers_mut());
+        if let Some(value) = trace.header() {
+            response.headers_mut().insert(trace::HEADER, value);
         }
-    };
-    unread.settle(&mut response).await;
-    let headers = response.headers_mut();
-    cors::add(headers);
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if let Some(value) = trace.header() {
-        headers.insert(trace::HEADER, value);
-    }
-    response
+        response
+    })
+    .await
 }
 
 /// Some clients write one everywhere.
@@ -142,65 +130,132 @@ fn without_trailing_slash(uri: &mut Uri) {
     }
 }
 
-/// A request that comes to no route.
-pub fn refuse(problem: &Problem, request: &Request) -> Response {
-    problem.response(&trace::of(request))
-}
-
-/// A request that comes to no route, and counts all the same.
-pub(crate) async fn run_nowhere(app: &App, problem: &Problem, request: Request) -> Response {
-    match throttle::stranger(app, client(request.extensions())).await {
-        Ok(()) => refuse(problem, &request),
-        Err(throttled) => refuse(&throttled, &request),
-    }
-}
-
-/// A request for what needs no key.
-pub(crate) async fn run_keyless(
-    app: Arc<App>,
-    row: &'static Keyless,
-    request: Request,
-) -> Response {
-    let counted = match row.counted {
-        Counted::No => Ok(()),
-        Counted::ByAddress => throttle::stranger(&app, client(request.extensions())).await,
-    };
-    match counted {
-        Ok(()) => (row.handler)(app, trace::of(&request)).await,
-        Err(throttled) => refuse(&throttled, &request),
-    }
-}
-
+/// Who asks, as far as proxies that we trust can tell.
 pub fn client(extensions: &Extensions) -> IpAddr {
     let client: Option<&Client> = extensions.get();
     client.map_or(Ipv4Addr::UNSPECIFIED.into(), |it| it.0)
 }
 
-/// One request at one route.
-pub(crate) async fn run(app: &Arc<App>, route: &'static Route, request: Request) -> Response {
-    let trace = trace::of(&request);
-    let (mut head, mut body) = request.into_parts();
-    let named = (routes::method_name(route.method), route.path);
-    let watch = Watch::begin(app, route.operation, named, (&trace, &head.headers));
-    let handling = handle(app, route, (&mut head, &mut body), &trace);
-    let answered = watch.over(app, handling).await;
-    let mut response = answered.unwrap_or_else(|problem| problem.response(&trace));
-    deprecation::mark(route.operation, head.uri.path(), response.headers_mut());
-    watch.end(app, &trace, response.status().as_u16());
+/// A row of one of the tables, or none.
+#[derive(Clone)]
+pub(crate) enum Row {
+    /// Needs a key.
+    Keyed(&'static Route),
+    /// Told by a browser or a directory server, which have no key.
+    Callback(&'static Outside),
+    Keyless(&'static Keyless),
+    /// The same refusal for all.
+    Nowhere(Arc<Problem>),
+}
+
+impl Row {
+    /// What stands for an operation is measured.
+    fn name(&self) -> Option<RouteName> {
+        match self {
+            Self::Keyed(Route { operation, method, path, .. }) => {
+                Some(RouteName { operation: *operation, method: method_name(*method), path })
+            }
+            Self::Callback(Outside { operation, path, .. }) => {
+                Some(RouteName { operation: *operation, method: "POST", path })
+            }
+            Self::Keyless(_) | Self::Nowhere(_) => None,
+        }
+    }
+
+    fn refuse(&self, problem: &Problem, trace: &TraceId) -> Response {
+        let response = problem.response(trace);
+        match self {
+            Self::Callback(row) => (row.refuse)(response, problem),
+            Self::Keyed(_) | Self::Keyless(_) | Self::Nowhere(_) => response,
+        }
+    }
+}
+
+/// A request on its way through a row.
+struct Arrived {
+    head: Parts,
+    body: Body,
+    trace: TraceId,
+    address: IpAddr,
+}
+
+/// One request at one row.
+pub(crate) async fn run(app: &Arc<App>, row: &Row, request: Request) -> Response {
+    let (trace, address) = (trace::of(&request), client(request.extensions()));
+    let (head, body) = request.into_parts();
+    let mut arrived = Arrived { head, body, trace, address };
+    let Some(name) = row.name() else {
+        let answered = handle(app, row, &mut arrived).await;
+        return answered.unwrap_or_else(|problem| row.refuse(&problem, &arrived.trace));
+    };
+    let operation: Operation = name.operation;
+    let watch = Watch::begin(app, name, &arrived.trace, &arrived.head.headers);
+    let answered = watch.over(app, handle(app, row, &mut arrived)).await;
+    let mut response = answered.unwrap_or_else(|problem| row.refuse(&problem, &arrived.trace));
+    deprecation::mark(operation, arrived.head.uri.path(), response.headers_mut());
+    watch.end(app, &arrived.trace, response.status().as_u16());
     response
 }
 
-async fn handle(
+async fn handle(app: &Arc<App>, row: &Row, arrived: &mut Arrived) -> Result<Response, Problem> {
+    match row {
+        Row::Keyed(route) => handle_keyed(app, route, arrived).await,
+        Row::Callback(row) => handle_callback(app, row, arrived).await,
+        Row::Keyless(row) => {
+            match row.counted {
+                Counted::No => (),
+                Counted::ByAddress => throttle::stranger(app, arrived.address).await?,
+            }
+            Ok((row.handler)(Arc::clone(app), arrived.trace.clone()).await)
+        }
+        Row::Nowhere(problem) => {
+            throttle::stranger(app, arrived.address).await?;
+            Ok(problem.response(&arrived.trace))
+        }
+    }
+}
+
+/// Counted before anything is read or looked up.
+async fn handle_callback(
+    app: &Arc<App>,
+    row: &'static Outside,
+    arrived: &mut Arrived,
+) -> Result<Response, Problem> {
+    let Arrived { head, body, trace, address } = arrived;
+    throttle::stranger(app, *address).await?;
+    check_content_type(Some(row.sent.content_type()), &head.headers)?;
+    // A browser announces the length of a form; a body without it only holds memory open.
+    if row.sent.needs_length() && body.size_hint().exact().is_none() {
+        return Err(Problem::LengthRequired);
+    }
+    let mut reservation = app.keyless_body_memory.begin_keyless(Network::of(*address));
+    let body = read_keyless_body(app, body, row.sent.bytes_max(), &mut reservation).await?;
+    let directory = app.directory.load_full().ok_or(Problem::Sealed)?;
+    let (id, secret) = path_ids(names(row.path), head).await;
+    let heard = Heard {
+        app: Arc::clone(app),
+        directory,
+        origin: Origin { trace: Arc::clone(&trace.0), address: *address },
+        id,
+        secret: Zeroizing::new(secret),
+        query: head.uri.query().map(str::to_owned),
+        body,
+    };
+    let answered = (row.handler)(heard).await;
+    drop(reservation);
+    answered
+}
+
+async fn handle_keyed(
     app: &Arc<App>,
     route: &'static Route,
-    (head, body): (&mut Parts, &mut Body),
-    trace: &TraceId,
+    arrived: &mut Arrived,
 ) -> Result<Response, Problem> {
-    let address = client(&head.extensions);
+    let address = arrived.address;
     throttle::address(app, address)?;
-    let origin = Origin { trace: Arc::clone(&trace.0), address };
+    let origin = Origin { trace: Arc::clone(&arrived.trace.0), address };
     let known_by = app.directory.load_full();
-    let caller = match authenticate(app, &head.headers, origin).await {
+    let caller = match authenticate(app, &arrived.head.headers, origin).await {
         Ok(known) => throttle::caller(app, route.operation, known).await?,
         Err(problem) => {
             if problem.status() == StatusCode::UNAUTHORIZED {
@@ -212,13 +267,13 @@ async fn handle(
     };
     let budget = AnswerBudget::new(app, address);
     budget.check()?;
-    let answered = let_in(app, route, (head, body), (known_by.as_ref(), caller.clone())).await;
+    let answered = let_in(app, route, arrived, known_by.as_ref(), caller.clone()).await;
     let answered = match answered {
         Ok(response) => budget.count(route, response).await,
         Err(problem) => Err(problem),
     };
     if let Err(problem) = &answered {
-        record_refused(app, route, head, (&caller, problem)).await;
+        record_refused(app, route, &mut arrived.head, &caller, problem).await;
     }
     answered
 }
@@ -228,7 +283,8 @@ async fn record_refused(
     app: &App,
     route: &Route,
     head: &mut Parts,
-    (caller, problem): (&Caller, &Problem),
+    caller: &Caller,
+    problem: &Problem,
 ) {
     let Some(outcome) = problem.recorded() else { return };
     let (id, inner_id) = path_ids(route.ids, head).await;
@@ -246,11 +302,13 @@ async fn record_refused(
 async fn let_in(
     app: &Arc<App>,
     route: &'static Route,
-    (head, body): (&mut Parts, &mut Body),
-    (known_by, caller): (Option<&Arc<Directory>>, Caller),
+    arrived: &mut Arrived,
+    known_by: Option<&Arc<Directory>>,
+    caller: Caller,
 ) -> Result<Response, Problem> {
+    let Arrived { head, body, .. } = arrived;
     caller.meets(route.needs)?;
-    deprecation::admit(route.operation, &app.switched_off)?;
+    deprecation::admit(route.operation, &app.switched_off).map_err(Problem::Gone)?;
     check_content_type(route.body.content_type(), &head.headers)?;
     // Where many clients share a key, the body decides whether a response is theirs: it is read first.
     let is_compared = caller.compares_requests();
@@ -346,7 +404,7 @@ async fn still(
     Ok(authenticate(app, headers, caller.origin().clone()).await?.caller)
 }
 
-pub(crate) async fn path_ids(count: usize, head: &mut Parts) -> (String, String) {
+async fn path_ids(count: usize, head: &mut Parts) -> (String, String) {
     match count {
         0 => (String::new(), String::new()),
         1 => {
@@ -359,10 +417,7 @@ pub(crate) async fn path_ids(count: usize, head: &mut Parts) -> (String, String)
     }
 }
 
-pub(crate) fn check_content_type(
-    wanted: Option<&'static str>,
-    headers: &HeaderMap,
-) -> Result<(), Problem> {
+fn check_content_type(wanted: Option<&'static str>, headers: &HeaderMap) -> Result<(), Problem> {
     let Some(wanted) = wanted else { return Ok(()) };
     let given = single(headers, CONTENT_TYPE.as_str(), "Content-Type")?;
     let given = given.and_then(|it| it.to_str().ok()).and_then(|it| it.split(';').next());

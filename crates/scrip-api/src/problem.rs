@@ -13,7 +13,7 @@ use scrip_core::{
 };
 use serde::Serialize;
 
-use crate::{deprecation::Deprecated, middleware::trace::TraceId};
+use crate::{deprecation::Deprecated, middleware::trace::TraceId, wire::ParseError};
 
 /// What can go wrong at the edge, and behind it.
 #[derive(Debug)]
@@ -49,6 +49,15 @@ pub enum Problem {
     /// All memory for large answers is in use, or all that the client's network may have.
     NoAnswerMemory,
     Failed(Error),
+}
+
+impl From<ParseError> for Problem {
+    fn from(error: ParseError) -> Self {
+        match error {
+            ParseError::Malformed(rule) => Self::Malformed(rule),
+            ParseError::Failed(error) => Self::Failed(error),
+        }
+    }
 }
 
 impl From<Error> for Problem {

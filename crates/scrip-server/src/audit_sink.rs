@@ -20,7 +20,6 @@ use anyhow::Context;
 use scrip_core::{
     Vault,
     audit::chain::{Head, Log, LogRecord},
-    id::TenantId,
 };
 use scrip_seal::Mac;
 use tokio::{
@@ -30,7 +29,7 @@ use tokio::{
 
 use crate::{
     audit_sink::{
-        position::{Positions, Told},
+        position::{Chain, Positions, Told},
         sink::Sink,
     },
     config::Export,
@@ -91,10 +90,10 @@ impl Exporter {
             self.outside = Some(outside);
             return Ok(false);
         }
-        let batch = batch(vault, (log, head), told).await?;
+        let batch = batch(vault, log, head, told).await?;
         // Disks and daemons may take their time, and no request waits behind them.
         let tell = move || {
-            let told = outside.tell(&batch.lines, (of, batch.last));
+            let told = outside.tell(&batch.lines, of, batch.last);
             (outside, told)
         };
         let (outside, told) = spawn_blocking(tell).await?;
@@ -111,11 +110,7 @@ struct Batch {
 
 /// The next records of a chain up to its head as it was listed: one that is told beyond it would
 /// look like a chain that has become shorter.
-async fn batch(
-    vault: &Vault,
-    (log, head): (Log, &Head),
-    told: Option<Told>,
-) -> anyhow::Result<Batch> {
+async fn batch(vault: &Vault, log: Log, head: &Head, told: Option<Told>) -> anyhow::Result<Batch> {
     let list = async |after| {
         let records = vault.store.list_records(log, head.tenant, after, RECORDS_AT_ONCE).await;
         let mut records = records.map_err(|it| explain(it.into()))?;
@@ -138,7 +133,7 @@ async fn batch(
             let missing = first.saturating_sub(told.n).saturating_sub(1);
             if missing > 0 {
                 tracing::warn!(missing, "records were pruned before they could be exported");
-                lines.push(line::missing(log, head.tenant, (told.n, missing)));
+                lines.push(line::missing(log, head.tenant, told.n, missing));
             }
         }
     }
@@ -172,11 +167,7 @@ impl Outside {
         self.positions.as_mut().context("they were read just now")
     }
 
-    fn tell(
-        &mut self,
-        lines: &[String],
-        (of, last): ((Log, TenantId), Told),
-    ) -> anyhow::Result<()> {
+    fn tell(&mut self, lines: &[String], of: Chain, last: Told) -> anyhow::Result<()> {
         if !lines.is_empty() {
             self.sink.take(lines).context("it cannot be written")?;
         }

@@ -6,6 +6,7 @@ pub mod unseal;
 use std::{
     future::Future,
     panic::AssertUnwindSafe,
+    pin::Pin,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -31,7 +32,7 @@ use scrip_core::{
     time::Month,
     vault_rows::NotedTime,
 };
-use tokio::time::{Instant, MissedTickBehavior, sleep};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
 
 use crate::{directory_servers::keep_ranges, node::Node};
 
@@ -59,34 +60,40 @@ const LOOKS_BEFORE_RELOAD: u32 = 120;
 const FAILURES_MAX: u32 = 8;
 const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
 
+/// One piece of work, for as long as the runtime lives.
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 pub(crate) fn start(node: &Node) {
     let app = &node.app;
-    let follower = Arc::clone(app);
-    keep_going("follow_directory", move || follow_directory(Arc::clone(&follower)));
-    let vault = app.vault.clone();
-    keep_going("destroy_epoch_keys", move || destroy_epoch_keys(vault.clone()));
+    let keep = |what, work: fn(Arc<App>) -> Work| {
+        let app = Arc::clone(app);
+        keep_going(what, move || work(Arc::clone(&app)));
+    };
+    keep("follow_directory", |app| Box::pin(follow_directory(app)));
+    keep("destroy_epoch_keys", |app| Box::pin(destroy_epoch_keys(app)));
     if app.vault.epochs.exchange().is_some() {
-        let renewing = Arc::clone(app);
-        keep_going("renew_epoch_keys", move || renew_epoch_keys(Arc::clone(&renewing)));
+        keep("renew_epoch_keys", |app| Box::pin(renew_epoch_keys(app)));
     }
-    let sweeper = Arc::clone(app);
-    keep_going("expire_tokens", move || expire_tokens(Arc::clone(&sweeper)));
-    let sweeper = Arc::clone(app);
-    keep_going("expire_token_intents", move || expire_token_intents(Arc::clone(&sweeper)));
-    let sweeper = Arc::clone(app);
-    keep_going("expire_sessions", move || expire_sessions(Arc::clone(&sweeper)));
-    let limited = Arc::clone(app);
-    keep_going("sweep_counters", move || sweep_counters(Arc::clone(&limited)));
-    let (failures, vault) = (Arc::clone(&app.auth_failures), app.vault.clone());
-    keep_going("record_failed_authentication", move || {
-        auth_failures::follow(Arc::clone(&failures), vault.clone())
+    keep("expire_tokens", |app| {
+        Box::pin(expire(app, Swept::Tokens, |it| async move { expire_token(&it).await }))
     });
-    let sweeper = Arc::clone(app);
-    keep_going("sweep", move || sweep(Arc::clone(&sweeper)));
-    let counting = Arc::clone(app);
-    keep_going("write_guesses", move || write_guesses(Arc::clone(&counting)));
-    let pruned = Arc::clone(app);
-    keep_going("prune", move || prune(Arc::clone(&pruned)));
+    keep("expire_token_intents", |app| {
+        Box::pin(expire(
+            app,
+            Swept::TokenIntents,
+            |it| async move { expire_token_intent(&it).await },
+        ))
+    });
+    keep("expire_sessions", |app| {
+        Box::pin(expire(app, Swept::Sessions, |it| async move { expire_session(&it).await }))
+    });
+    keep("sweep_counters", |app| Box::pin(sweep_counters(app)));
+    keep("record_failed_authentication", |app| {
+        Box::pin(auth_failures::follow(Arc::clone(&app.auth_failures), app.vault.clone()))
+    });
+    keep("sweep", |app| Box::pin(sweep(app)));
+    keep("write_guesses", |app| Box::pin(write_guesses(app)));
+    keep("prune", |app| Box::pin(prune(app)));
     for peer in node.settings.schemes.iter().flat_map(|it| it.peers()) {
         let (vault, every) = (app.vault.clone(), node.settings.ranges_every);
         keep_going("keep_ranges", move || keep_ranges(vault.clone(), Arc::clone(&peer), every));
@@ -109,8 +116,7 @@ fn keep_going<F: Future<Output = ()> + Send + 'static>(
 
 /// Where few ask, few give back what others left.
 async fn sweep_counters(app: Arc<App>) {
-    let mut ticks = tokio::time::interval(SWEEP_COUNTERS_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = every(SWEEP_COUNTERS_EVERY);
     loop {
         ticks.tick().await;
         app.limiter.sweep(app.vault.clock.now());
@@ -119,8 +125,7 @@ async fn sweep_counters(app: Arc<App>) {
 
 /// Takes over what other processes changed of tenants, applications and keys.
 async fn follow_directory(app: Arc<App>) {
-    let mut ticks = tokio::time::interval(LOOK_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = every(LOOK_EVERY);
     let (mut looks, mut failures) = (0_u32, 0_u32);
     loop {
         tokio::select! {
@@ -158,7 +163,8 @@ async fn follow_directory(app: Arc<App>) {
 }
 
 /// Destroys the keys of ended epochs, each on time.
-async fn destroy_epoch_keys(vault: Vault) {
+async fn destroy_epoch_keys(app: Arc<App>) {
+    let vault = &app.vault;
     let mut failed = false;
     loop {
         let now = vault.clock.now();
@@ -181,8 +187,7 @@ async fn destroy_epoch_keys(vault: Vault) {
 /// before long: other nodes show codes that were sealed with it.
 async fn renew_epoch_keys(app: Arc<App>) {
     app.opened().await;
-    let mut ticks = tokio::time::interval(RENEW_KEYS_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = every(RENEW_KEYS_EVERY);
     loop {
         ticks.tick().await;
         // That they are away was said by whoever found out.
@@ -190,39 +195,26 @@ async fn renew_epoch_keys(app: Arc<App>) {
     }
 }
 
-/// Removes tokens whose time is over; they have been out of reach since. Apart from the rest, which
-/// must not wait for a million of them. Not before the vault is open: what is removed is recorded,
-/// which takes a key.
-async fn expire_tokens(app: Arc<App>) {
+/// Removes what has expired; it has been out of reach since. Each kind apart from the rest, which must
+/// not wait for a million of them. Not before the vault is open: what is removed is recorded, which
+/// takes a key.
+async fn expire<F>(app: Arc<App>, what: Swept, step: fn(Vault) -> F)
+where
+    F: Future<Output = Result<usize, StoreError>>,
+{
     app.opened().await;
-    let mut ticks = tokio::time::interval(SWEEP_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = every(SWEEP_EVERY);
     loop {
         ticks.tick().await;
-        in_steps(&app, Swept::Tokens, || expire_token(&app.vault)).await;
+        in_steps(&app, what, || step(app.vault.clone())).await;
     }
 }
 
-/// And token intents, which must not wait either: where tokens live shortly, those have no end.
-async fn expire_token_intents(app: Arc<App>) {
-    app.opened().await;
-    let mut ticks = tokio::time::interval(SWEEP_EVERY);
+/// Ticks at once and then so often; one that was missed is not made up for.
+fn every(period: Duration) -> Interval {
+    let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        in_steps(&app, Swept::TokenIntents, || expire_token_intent(&app.vault)).await;
-    }
-}
-
-/// And 3-D Secure sessions that nobody authenticated, for the same reasons.
-async fn expire_sessions(app: Arc<App>) {
-    app.opened().await;
-    let mut ticks = tokio::time::interval(SWEEP_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        in_steps(&app, Swept::Sessions, || expire_session(&app.vault)).await;
-    }
+    ticks
 }
 
 /// Removes what else nobody may see any more. Not while the vault is sealed: it may be one that is
@@ -230,8 +222,7 @@ async fn expire_sessions(app: Arc<App>) {
 async fn sweep(app: Arc<App>) {
     app.opened().await;
     let vault = &app.vault;
-    let mut ticks = tokio::time::interval(SWEEP_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = every(SWEEP_EVERY);
     let (store, clock) = (&vault.store, &vault.clock);
     let (day, mut ended) = (Duration::from_secs(24 * 60 * 60), find_ended(&app).await);
     loop {
@@ -307,8 +298,7 @@ async fn report_forged_deletions(vault: &Vault) {
 
 /// Writes the counts of the guessing budget behind the requests that they belong to.
 async fn write_guesses(app: Arc<App>) {
-    let mut ticks = tokio::time::interval(WRITE_GUESSES_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = every(WRITE_GUESSES_EVERY);
     let mut failed = false;
     loop {
         ticks.tick().await;
@@ -327,8 +317,7 @@ async fn write_guesses(app: Arc<App>) {
 /// left begins with a checkpoint, which takes a key.
 async fn prune(app: Arc<App>) {
     app.opened().await;
-    let mut ticks = tokio::time::interval(SWEEP_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = every(SWEEP_EVERY);
     loop {
         ticks.tick().await;
         let Some(directory) = app.directory.load_full() else { continue };

@@ -222,7 +222,7 @@ impl Layers<'_> {
         let settings = Settings::read(&mut |setting| {
             let (text, origin, place) = self.say(setting);
             effective.push(Effective { setting, text: (setting.shown)(&text), origin });
-            (text, place)
+            SettingText { text, place }
         });
         let (settings, broken) = settings;
         self.found.extend(broken);
@@ -301,8 +301,16 @@ pub(crate) fn setting_names() -> impl Iterator<Item = (String, String)> {
     SETTINGS.iter().map(|it| (it.path(), it.variable()))
 }
 
+/// What is said of a setting, and how to name the place in a complaint.
+#[derive(Default)]
+pub(crate) struct SettingText {
+    text: String,
+    place: String,
+}
+
 /// One value of its text, or what is wrong with it.
-fn parse<T: Value>((text, place): (String, String), broken: &mut Vec<String>) -> Option<T> {
+fn parse<T: Value>(said: SettingText, broken: &mut Vec<String>) -> Option<T> {
+    let SettingText { text, place } = said;
     T::parse(&text).map_err(|rule| broken.push(format!("{place}: {rule}"))).ok()
 }
 

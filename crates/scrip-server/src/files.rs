@@ -1,5 +1,6 @@
 //! Files in the data directory and beside it.
 
+pub mod atomic_file;
 pub mod bin_file;
 pub mod head_file;
 pub mod secret_files;

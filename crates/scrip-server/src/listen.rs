@@ -25,7 +25,7 @@ use hyper_util::{
     server::graceful::GracefulConnection,
 };
 use nix::errno::Errno;
-use scrip_api::{app::App, routes};
+use scrip_api::{app::App, router};
 use scrip_core::rate_limit::Network;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -108,7 +108,7 @@ pub async fn serve_on(
         let Some(place) = admitted else { continue };
         let (front, draining) = (Arc::clone(&front), draining.clone());
         tokio::spawn(async move {
-            front.connect(stream, peer, (&place, draining)).await;
+            front.connect(stream, peer, &place, draining).await;
             drop(place);
         });
     }
@@ -224,8 +224,8 @@ impl Front {
     ) -> Self {
         let (app, limits) = (Arc::clone(&node.app), node.settings.connections.clone());
         let (http1, http2) = (http1(&limits), http2(&limits));
-        let open = routes::router(&app, |it| extend(access::with_metrics(it, node)));
-        let sealed = routes::sealed_router(&app, |it| access::with_metrics(it, node));
+        let open = router::router(&app, |it| extend(access::with_metrics(it, node)));
+        let sealed = router::sealed_router(&app, |it| access::with_metrics(it, node));
         Self { app, limits, tls, open, sealed, http1, http2 }
     }
 
@@ -235,7 +235,8 @@ impl Front {
         &self,
         stream: TcpStream,
         peer: SocketAddr,
-        (place, draining): (&Place, Draining),
+        place: &Place,
+        draining: Draining,
     ) {
         // Answers are written whole, so there is nothing to wait for.
         if let Err(error) = stream.set_nodelay(true) {
@@ -250,22 +251,19 @@ impl Front {
         };
         let limits = StreamLimits::of(&self.limits);
         let stream = LimitedStream::new(stream, limits, Arc::clone(&place.activity));
-        let ending = (place, draining);
         let Some(tls) = &self.tls else {
             let connection = self.http1.serve_connection(TokioIo::new(stream), service);
-            return self.drive(connection, ending, pending()).await;
+            return self.drive(connection, place, draining, pending()).await;
         };
-        let (place, draining) = ending;
-        let shaken = self.shake_hands(tls, stream, (place, draining.clone())).await;
+        let shaken = self.shake_hands(tls, stream, place, draining.clone()).await;
         let Some(stream) = shaken else { return };
-        let ending = (place, draining);
         if stream.get_ref().1.alpn_protocol() == Some(H2) {
             let idle = Arc::clone(&place.activity).idle(self.limits.header_deadline);
             let connection = self.http2.serve_connection(TokioIo::new(stream), service);
-            self.drive(connection, ending, idle).await;
+            self.drive(connection, place, draining, idle).await;
         } else {
             let connection = self.http1.serve_connection(TokioIo::new(stream), service);
-            self.drive(connection, ending, pending()).await;
+            self.drive(connection, place, draining, pending()).await;
         }
     }
 
@@ -275,7 +273,8 @@ impl Front {
         &self,
         tls: &Certificates,
         stream: LimitedStream<TcpStream>,
-        (place, mut draining): (&Place, Draining),
+        place: &Place,
+        mut draining: Draining,
     ) -> Option<TlsStream<LimitedStream<TcpStream>>> {
         let shaking = timeout(self.limits.header_deadline, tls.acceptor().accept(stream));
         tokio::select! {
@@ -290,7 +289,8 @@ impl Front {
     async fn drive(
         &self,
         connection: impl GracefulConnection,
-        (place, mut draining): (&Place, Draining),
+        place: &Place,
+        mut draining: Draining,
         idle: impl Future<Output = ()>,
     ) {
         let mut connection = pin!(connection);

@@ -3,19 +3,12 @@
 
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
-use zeroize::Zeroize;
+use serde_json::{Map, Value};
+
+use crate::strict_json::{self, Bounds, Rule, wipe};
 
 /// No message of ours is deeper than five; extensions and broadcast information have the rest.
 pub(crate) const DEPTH_MAX: usize = 16;
-
-/// How the parser hands over a number that no integer holds. Nobody may write that name.
-const NUMBER: &str = "$serde_json::private::Number";
-
-const DUPLICATE: &str = "duplicate name: ";
-const TOO_DEEP: &str = "nested too deeply";
-const RESERVED: &str = "reserved name";
 
 /// Why bytes are no JSON of ours.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,121 +34,20 @@ impl fmt::Debug for Plain {
     }
 }
 
-/// Texts are overwritten; numbers cannot be reached inside the library, and no secret is one.
-fn wipe(value: &mut Value) {
-    match value {
-        Value::String(text) => text.zeroize(),
-        Value::Array(items) => items.iter_mut().for_each(wipe),
-        Value::Object(object) => object.values_mut().for_each(wipe),
-        Value::Null | Value::Bool(_) | Value::Number(_) => (),
-    }
-}
-
 /// One object, and nothing after it.
 pub(crate) fn read(bytes: &[u8]) -> Result<Plain, Unread> {
     let text = std::str::from_utf8(bytes).map_err(|_| Unread::Malformed)?;
-    if text.contains(NUMBER) {
-        return Err(Unread::Malformed);
-    }
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let value = Strict { depth: 0 }.deserialize(&mut deserializer);
-    match value {
-        Ok(Value::Object(object)) => {
-            let plain = Plain(object);
-            deserializer.end().map(|()| plain).map_err(|_| Unread::Malformed)
-        }
+    let bounds = Bounds { depth_max: DEPTH_MAX, memory_max: usize::MAX };
+    match strict_json::read(text, bounds).map_err(|it| it.rule) {
+        Ok(Value::Object(object)) => Ok(Plain(object)),
         Ok(mut other) => {
             wipe(&mut other);
             Err(Unread::Malformed)
         }
-        Err(error) => Err(reason(&error.to_string())),
-    }
-}
-
-fn reason(text: &str) -> Unread {
-    let Some(rest) = text.strip_prefix(DUPLICATE) else { return Unread::Malformed };
-    // The library appends where it was; the name itself is between the first and the last quote.
-    let name = rest.strip_prefix('"').and_then(|it| it.rsplit_once('"')).map(|(name, _)| name);
-    Unread::Duplicate(name.unwrap_or_default().to_owned())
-}
-
-#[derive(Clone, Copy)]
-struct Strict {
-    depth: usize,
-}
-
-impl Strict {
-    fn deeper<E: serde::de::Error>(self) -> Result<Self, E> {
-        if self.depth >= DEPTH_MAX {
-            return Err(E::custom(TOO_DEEP));
+        Err(Rule::Duplicate(name)) => Err(Unread::Duplicate(name)),
+        Err(Rule::Syntax | Rule::TooDeep | Rule::Reserved | Rule::TooDense) => {
+            Err(Unread::Malformed)
         }
-        Ok(Self { depth: self.depth.saturating_add(1) })
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Strict {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Strict {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::String(value.to_owned()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let deeper = self.deeper()?;
-        let mut array = Vec::new();
-        while let Some(item) = items.next_element_seed(deeper)? {
-            array.push(item);
-        }
-        Ok(Value::Array(array))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        // What is given up half read is wiped as well.
-        let mut object = Plain::default();
-        while let Some(name) = entries.next_key::<String>()? {
-            if name == NUMBER {
-                // Only the parser's own: `read` has refused the text that holds this name, and an
-                // escaped spelling of it is caught here by the number not being alone or valid.
-                let text: String = entries.next_value()?;
-                let number: Number = text.parse().map_err(|_| A::Error::custom(RESERVED))?;
-                return Ok(Value::Number(number));
-            }
-            let deeper = self.deeper()?;
-            let value = entries.next_value_seed(deeper)?;
-            if object.0.insert(name.clone(), value).is_some() {
-                return Err(A::Error::custom(format!("{DUPLICATE}\"{name}\"")));
-            }
-        }
-        self.deeper::<A::Error>()?;
-        Ok(Value::Object(std::mem::take(&mut object.0)))
     }
 }
 

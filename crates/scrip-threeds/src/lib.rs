@@ -13,4 +13,5 @@ pub mod message;
 pub mod range;
 pub mod request;
 pub mod session;
+pub mod strict_json;
 pub mod webhook;

@@ -3,8 +3,7 @@
 use std::{
     fs,
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
 };
 
@@ -28,7 +27,7 @@ use scrip_demo::{Demo, authority};
 use scrip_seal::{KeySource, Pepper, Secret};
 use scrip_server::{
     config::{Environment, Flag, Settings, Switch},
-    files::head_file,
+    files::{atomic_file, head_file},
     storage::{create_folder, explain},
 };
 use serde::{Deserialize, Serialize};
@@ -161,7 +160,8 @@ async fn keys(vault: &Vault, source: &dyn KeySource, file: &Path) -> anyhow::Res
         tenant_id: id.to_string(),
         keys: applications(vault, tenant, directory.pepper()).await?,
     };
-    write_private(file, &serde_json::to_string_pretty(&keys)?)?;
+    let text = serde_json::to_string_pretty(&keys)?;
+    atomic_file::replace(file, &file.with_extension("draft"), |out| writeln!(out, "{text}"))?;
     Ok(keys)
 }
 
@@ -199,17 +199,6 @@ async fn applications(
         private: create("Private", ApplicationKind::Private, private).await?,
         public: create("Public", ApplicationKind::Public, public).await?,
     })
-}
-
-/// Whole or not at all, and for its owner only.
-fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
-    let draft: PathBuf = file.with_extension("draft");
-    let mut options = fs::OpenOptions::new();
-    let mut out = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    writeln!(out, "{text}")?;
-    out.sync_all()?;
-    fs::rename(&draft, file)?;
-    Ok(())
 }
 
 /// What is told when everything listens.

@@ -200,21 +200,10 @@ async fn run(
     let mut watched = servers.credentials();
     watched.extend(tls.iter().map(Watched::reloaded));
     watched.extend(doorkeeper.iter().map(Watched::reloaded));
-    let (asked, _held) = (Arc::<Servers>::clone(&servers), settings.hold_folder()?);
-    let mut app = App::sealed(settings.open_vault(memory, asked).await?, ticks);
-    set_bounds(&mut app, &settings);
-    app.limiter = settings.limits.limiter().await?;
-    let key = settings.metrics.key_file.as_deref().map(MetricsKey::from_file).transpose()?;
-    let (own_key, key) = if listeners.metrics.is_some() { (key, None) } else { (None, key) };
-    let node_settings = NodeSettings {
-        connections: connection_limits(&settings),
-        metrics_key: key,
-        schemes: Some(servers),
-        ranges_every: settings.threeds.ranges_hours.seconds().saturating_mul(3600),
-        ..NodeSettings::default()
-    };
-    let app = Arc::new(app);
-    let node = Arc::new(Node::new(Arc::clone(&app), node_settings));
+    let _held = settings.hold_folder()?;
+    let listens_for_metrics = listeners.metrics.is_some();
+    let (node, own_key) = build_node(&settings, memory, servers, listens_for_metrics).await?;
+    let (app, node) = (Arc::clone(&node.app), Arc::new(node));
     let access = Access { key: own_key, hosts: settings.metrics.hosts.0.clone() };
     let own = listeners.metrics.map(|it| show_metrics(&node, it, access)).transpose()?;
     let (metrics, operator_listener) = own.unzip();
@@ -270,6 +259,29 @@ async fn run(
     head_file::update_at_end(&head_file, &vault).await;
     drop(operator_listener);
     Ok(())
+}
+
+/// A server by the settings, and the key for the listener of metrics where there is one.
+async fn build_node(
+    settings: &Settings,
+    memory: Memory,
+    servers: Arc<Servers>,
+    listens_for_metrics: bool,
+) -> anyhow::Result<(Node, Option<MetricsKey>)> {
+    let vault = settings.open_vault(memory, Arc::<Servers>::clone(&servers)).await?;
+    let mut app = App::sealed(vault, ticks);
+    set_bounds(&mut app, settings);
+    app.limiter = settings.limits.limiter().await?;
+    let key = settings.metrics.key_file.as_deref().map(MetricsKey::from_file).transpose()?;
+    let (own_key, metrics_key) = if listens_for_metrics { (key, None) } else { (None, key) };
+    let node_settings = NodeSettings {
+        connections: connection_limits(settings),
+        metrics_key,
+        schemes: Some(servers),
+        ranges_every: settings.threeds.ranges_hours.seconds().saturating_mul(3600),
+        ..NodeSettings::default()
+    };
+    Ok((Node::new(Arc::new(app), node_settings), own_key))
 }
 
 /// On a listener of its own, from now on; where that is.

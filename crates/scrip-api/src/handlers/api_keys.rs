@@ -14,9 +14,8 @@ use scrip_core::{
 
 use crate::{
     handlers::applications::path_id,
-    pipeline::Asked,
     problem::Problem,
-    routes::Handling,
+    route::{Asked, Handling},
     wire::{answer, policy::application, query::Query},
 };
 

@@ -15,9 +15,8 @@ use scrip_core::{
 };
 
 use crate::{
-    pipeline::Asked,
     problem::Problem,
-    routes::Handling,
+    route::{Asked, Handling},
     wire::{
         self, answer,
         policy::application::{self, KIND_RULE},

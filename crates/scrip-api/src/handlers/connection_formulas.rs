@@ -1,8 +1,7 @@
 //! The catalog of connection formulas. The same for every tenant, so nothing is looked up.
 
 use crate::{
-    pipeline::Asked,
-    routes::Handling,
+    route::{Asked, Handling},
     wire::{answer, connection_formula},
 };
 

@@ -3,8 +3,7 @@
 use scrip_core::operations::list_logs::list_logs;
 
 use crate::{
-    pipeline::Asked,
-    routes::Handling,
+    route::{Asked, Handling},
     wire::{answer, log, query::Query},
 };
 

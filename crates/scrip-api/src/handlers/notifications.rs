@@ -13,9 +13,8 @@ use scrip_core::{
 };
 
 use crate::{
-    callbacks::Heard,
     problem::Problem,
-    routes::Handling,
+    route::{Handling, Heard},
     wire::{
         answer,
         query::{Query, invalid},
@@ -78,5 +77,5 @@ fn form(body: &[u8]) -> Result<Query<'_>, Problem> {
 }
 
 fn field<'a>(form: &'a Query<'_>, name: &'static str) -> Result<&'a str, Problem> {
-    form.one(name)?.ok_or_else(|| invalid(name, "is required"))
+    Ok(form.one(name)?.ok_or_else(|| invalid(name, "is required"))?)
 }

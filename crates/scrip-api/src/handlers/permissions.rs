@@ -3,8 +3,7 @@
 use scrip_core::permission::ApplicationKind;
 
 use crate::{
-    pipeline::Asked,
-    routes::Handling,
+    route::{Asked, Handling},
     wire::{
         answer,
         policy::application::{self, KIND_RULE},

@@ -4,9 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use axum::response::Response;
 use scrip_core::store::StoreError;
-use tokio::{sync::Mutex, time::timeout};
+use tokio::time::timeout;
 
-use crate::{app::App, middleware::trace::TraceId, problem::Problem, wire};
+use crate::{
+    app::{App, readiness::Checked},
+    middleware::trace::TraceId,
+    problem::Problem,
+    wire,
+};
 
 /// The process answers.
 pub(crate) async fn healthz() -> Response {
@@ -23,23 +28,11 @@ pub const READY_WITHIN: Duration = Duration::from_secs(2);
 /// Anybody may ask, and a check costs a transaction: at most four of them a second.
 const KEPT_FOR: Duration = Duration::from_millis(250);
 
-/// The outcome of the last readiness check.
-#[derive(Debug, Default)]
-pub struct Readiness(Mutex<Option<Checked>>);
-
-#[derive(Debug, Clone, Copy)]
-struct Checked {
-    at: Duration,
-    is_ready: bool,
+fn is_fresh(checked: Checked, app: &App) -> bool {
+    (app.ticks)().saturating_sub(checked.at) < KEPT_FOR
 }
 
-impl Checked {
-    fn is_fresh(self, app: &App) -> bool {
-        (app.ticks)().saturating_sub(self.at) < KEPT_FOR
-    }
-}
-
-/// The store serves. While the keys are not open, `sealed.rs` answers instead.
+/// The store serves. While the keys are not open, `sealed_router` answers instead.
 pub(crate) async fn readyz(app: &Arc<App>, trace: &TraceId) -> Response {
     answer(is_ready(app).await, trace)
 }
@@ -55,7 +48,7 @@ pub fn answer(is_ready: bool, trace: &TraceId) -> Response {
 /// check share its outcome.
 pub async fn is_ready(app: &Arc<App>) -> bool {
     let last = app.readiness.0.try_lock().ok().and_then(|it| *it);
-    if let Some(last) = last.filter(|it| it.is_fresh(app)) {
+    if let Some(last) = last.filter(|it| is_fresh(*it, app)) {
         return last.is_ready;
     }
     // In a task of its own: a client that breaks off must not end the check, or each of many such
@@ -66,7 +59,7 @@ pub async fn is_ready(app: &Arc<App>) -> bool {
 
 async fn check(app: Arc<App>) -> bool {
     let mut last = app.readiness.0.lock().await;
-    if let Some(last) = last.filter(|it| it.is_fresh(&app)) {
+    if let Some(last) = last.filter(|it| is_fresh(*it, &app)) {
         return last.is_ready;
     }
     app.metrics.readiness_checks.one();

@@ -6,8 +6,7 @@ use scrip_core::operations::{
 };
 
 use crate::{
-    pipeline::Asked,
-    routes::Handling,
+    route::{Asked, Handling},
     wire::{self, answer, policy::session},
 };
 

@@ -14,9 +14,8 @@ use scrip_core::{
 use tracing::Instrument;
 
 use crate::{
-    pipeline::Asked,
     problem::Problem,
-    routes::Handling,
+    route::{Asked, Handling},
     wire::{self, answer, threeds},
 };
 

@@ -11,9 +11,8 @@ use scrip_core::{
 };
 
 use crate::{
-    pipeline::Asked,
     problem::Problem,
-    routes::Handling,
+    route::{Asked, Handling},
     wire::{
         self, answer,
         query::Query,

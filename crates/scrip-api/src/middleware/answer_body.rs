@@ -14,7 +14,7 @@ use crate::{
     app::{App, memory_pool::Exhausted},
     metrics::MemoryRefused,
     problem::Problem,
-    routes::{BodyKind, Route},
+    route::{BodyKind, Route},
 };
 
 /// Answers up to this length are not counted: the kernel's buffers take most of them at once.

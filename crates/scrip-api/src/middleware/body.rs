@@ -20,7 +20,7 @@ pub async fn read_body(
     bytes_max: usize,
     reservation: &mut BodyReservation,
 ) -> Result<Bytes, Problem> {
-    read_within(app, app.limits.body_deadline, (body, bytes_max), reservation).await
+    read_within(app, app.limits.body_deadline, body, bytes_max, reservation).await
 }
 
 /// The same for a request that needs no key, which anybody can send: it has less time.
@@ -31,13 +31,14 @@ pub(crate) async fn read_keyless_body(
     reservation: &mut BodyReservation,
 ) -> Result<Bytes, Problem> {
     let deadline = app.limits.body_deadline.min(app.limits.keyless_body_deadline);
-    read_within(app, deadline, (body, bytes_max), reservation).await
+    read_within(app, deadline, body, bytes_max, reservation).await
 }
 
 async fn read_within(
     app: &App,
     deadline: Duration,
-    (body, bytes_max): (&mut Body, usize),
+    body: &mut Body,
+    bytes_max: usize,
     reservation: &mut BodyReservation,
 ) -> Result<Bytes, Problem> {
     if body.size_hint().lower() > u64::try_from(bytes_max).unwrap_or(u64::MAX) {

@@ -17,7 +17,7 @@ use crate::{
     metrics,
     middleware::authenticate::single,
     problem::Problem,
-    routes::{BodyKind, Route, method_name},
+    route::{BodyKind, Route, method_name},
     wire,
 };
 

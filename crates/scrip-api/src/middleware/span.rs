@@ -13,12 +13,17 @@ use crate::middleware::trace;
 
 const PARENT: &str = "traceparent";
 
+/// A route as the table writes it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RouteName {
+    pub(crate) operation: Operation,
+    pub(crate) method: &'static str,
+    pub(crate) path: &'static str,
+}
+
 /// Costs next to nothing where nobody collects.
-pub(crate) fn of_request(
-    operation: Operation,
-    (method, route): (&'static str, &'static str),
-    (trace, headers): (&trace::TraceId, &HeaderMap),
-) -> Span {
+pub(crate) fn of_request(name: &RouteName, trace: &trace::TraceId, headers: &HeaderMap) -> Span {
+    let RouteName { operation, method, path } = name;
     let span = tracing::info_span!(
         target: SPAN_TARGET,
         "request",
@@ -26,7 +31,7 @@ pub(crate) fn of_request(
         otel.kind = "server",
         otel.status_code = Empty,
         http.request.method = method,
-        http.route = route,
+        http.route = path,
         http.response.status_code = Empty,
         scrip.operation = operation.as_str(),
         scrip.trace_id = &*trace.0,

@@ -11,7 +11,10 @@ use tracing::{Instrument, Span};
 
 use crate::{
     app::App,
-    middleware::{span, trace::TraceId},
+    middleware::{
+        span::{self, RouteName},
+        trace::TraceId,
+    },
     problem::Problem,
 };
 
@@ -22,15 +25,9 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// The route is told as the table writes it.
-    pub(crate) fn begin(
-        app: &App,
-        operation: Operation,
-        route: (&'static str, &'static str),
-        (trace, headers): (&TraceId, &HeaderMap),
-    ) -> Self {
-        let span = span::of_request(operation, route, (trace, headers));
-        Self { operation, begun: (app.ticks)(), span }
+    pub(crate) fn begin(app: &App, name: RouteName, trace: &TraceId, headers: &HeaderMap) -> Self {
+        let span = span::of_request(&name, trace, headers);
+        Self { operation: name.operation, begun: (app.ticks)(), span }
     }
 
     /// A panic is caught here and not further out, so that it is counted as what it was.

@@ -9,7 +9,7 @@ use scrip_core::{
 use scrip_threeds::request::{Part, Reader};
 use serde_json::{Map, Value};
 
-use crate::problem::Problem;
+use crate::wire::ParseError;
 
 pub struct Fields {
     object: Map<String, Value>,
@@ -50,7 +50,7 @@ impl<T> Field<T> {
 }
 
 impl Fields {
-    pub fn of(body: Plain) -> Result<Self, Problem> {
+    pub fn of(body: Plain) -> Result<Self, ParseError> {
         match body.into_exposed() {
             Value::Object(object) => Ok(Self { object, errors: Vec::new() }),
             Value::Null
@@ -58,7 +58,7 @@ impl Fields {
             | Value::Number(_)
             | Value::String(_)
             | Value::Array(_) => {
-                Err(Problem::Malformed("the body must be a JSON object".to_owned()))
+                Err(ParseError::Malformed("the body must be a JSON object".to_owned()))
             }
         }
     }
@@ -156,14 +156,14 @@ impl Fields {
     }
 
     /// What was read, unless there was something to complain about.
-    pub(crate) fn finish_with<T>(self, value: Option<T>) -> Result<T, Problem> {
+    pub(crate) fn finish_with<T>(self, value: Option<T>) -> Result<T, ParseError> {
         match value {
             Some(value) if self.errors.is_empty() => Ok(value),
             _ => Err(Error::Invalid(self.errors).into()),
         }
     }
 
-    pub fn finish(self) -> Result<(), Problem> {
+    pub fn finish(self) -> Result<(), ParseError> {
         if self.errors.is_empty() { Ok(()) } else { Err(Error::Invalid(self.errors).into()) }
     }
 

@@ -1,19 +1,12 @@
-//! Strict JSON: no duplicate names, bounded depth, numbers as they were written. An error tells
-//! the rule and the place, never the input.
-
-use std::{cell::Cell, fmt};
+//! The JSON of a body, read strictly: no duplicate names, bounded depth, numbers as they were
+//! written. An error tells the rule and the place, never the input.
 
 use scrip_core::plain::Plain;
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use scrip_threeds::strict_json::{self, Bounds, Refused, Rule};
 
-use crate::problem::Problem;
+use crate::wire::ParseError;
 
 const DEPTH_MAX: usize = 32;
-
-/// How the parser hands over a number that no integer holds, without rounding it: as a map with this one name. No client
-/// may write that name, or its object would pass for a number.
-const NUMBER: &str = "$serde_json::private::Number";
 
 const DUPLICATE: &str = "a name stands twice in one object";
 const TOO_DEEP: &str = "the JSON is nested deeper than 32 levels";
@@ -24,173 +17,29 @@ const TOO_DENSE: &str = "the JSON has too many values for its size";
 /// text of small objects would take a hundred times its size.
 const MEMORY_PER_BYTE: usize = 32;
 const MEMORY_FREE: usize = 1024 * 1024;
-/// What parts of a parsed value take in memory, about, with what the allocator adds.
-const VALUE_BYTES: usize = 32;
-const ALLOCATION_BYTES: usize = 16;
-/// A node of an object's tree holds up to eleven properties, and about six when there are many.
-const NODE_BYTES: usize = 640;
-const NODE_PROPERTIES: usize = 6;
-
 /// The whole body as one value.
-pub fn read(body: &[u8]) -> Result<Plain, Problem> {
+///
+/// # Errors
+/// The rule that it breaks.
+pub fn read(body: &[u8]) -> Result<Plain, ParseError> {
     let text = std::str::from_utf8(body)
-        .map_err(|_| Problem::Malformed("the body is not UTF-8 text".to_owned()))?;
-    if text.contains(NUMBER) {
-        return Err(Problem::Malformed(RESERVED.to_owned()));
-    }
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let memory_left = text.len().saturating_mul(MEMORY_PER_BYTE).saturating_add(MEMORY_FREE);
-    let memory_left = Cell::new(memory_left);
-    let strict = Strict { depth: 0, memory_left: &memory_left };
-    let value = strict.deserialize(&mut deserializer).and_then(|value| {
-        let value = Plain::new(value);
-        deserializer.end().map(|()| value)
-    });
-    value.map_err(|error| Problem::Malformed(rule(&error)))
+        .map_err(|_| ParseError::Malformed("the body is not UTF-8 text".to_owned()))?;
+    let memory_max = text.len().saturating_mul(MEMORY_PER_BYTE).saturating_add(MEMORY_FREE);
+    let read = strict_json::read(text, Bounds { depth_max: DEPTH_MAX, memory_max });
+    read.map(Plain::new).map_err(|it| ParseError::Malformed(explain(&it)))
 }
 
-/// The parser's own message may quote the input; ours are constants.
-fn rule(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let known =
-        [DUPLICATE, TOO_DEEP, RESERVED, TOO_DENSE].into_iter().find(|it| text.starts_with(it));
-    let rule = known.unwrap_or("the body is not valid JSON");
-    format!("{rule} (line {}, column {})", error.line(), error.column())
-}
-
-#[derive(Clone, Copy)]
-struct Strict<'m> {
-    depth: usize,
-    memory_left: &'m Cell<usize>,
-}
-
-impl Strict<'_> {
-    fn reserve<E: serde::de::Error>(self, bytes: usize) -> Result<(), E> {
-        let left = self.memory_left.get().checked_sub(bytes);
-        self.memory_left.set(left.ok_or_else(|| E::custom(TOO_DENSE))?);
-        Ok(())
-    }
-
-    fn deeper<E: serde::de::Error>(self) -> Result<Self, E> {
-        if self.depth >= DEPTH_MAX {
-            return Err(E::custom(TOO_DEEP));
-        }
-        Ok(Self { depth: self.depth.saturating_add(1), ..self })
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Strict<'_> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        self.reserve(VALUE_BYTES)?;
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Strict<'_> {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
-        self.reserve(value.len().saturating_add(ALLOCATION_BYTES))?;
-        Ok(Value::String(value.to_owned()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let deeper = self.deeper()?;
-        let mut array = Vec::new();
-        while let Some(item) = items.next_element_seed(deeper)? {
-            array.push(item);
-        }
-        // A list of one item has room for four.
-        array.shrink_to_fit();
-        self.reserve(ALLOCATION_BYTES)?;
-        Ok(Value::Array(array))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut object = Map::new();
-        let Some(mut name) = entries.next_key_seed(Name)? else {
-            self.deeper::<A::Error>()?;
-            return Ok(Value::Object(object));
-        };
-        if let NameRead::Number = name {
-            let text: String = entries.next_value()?;
-            let number: Number = text.parse().map_err(A::Error::custom)?;
-            return Ok(Value::Number(number));
-        }
-        let deeper = self.deeper()?;
-        loop {
-            let NameRead::Plain(text) = name else { return Err(A::Error::custom(RESERVED)) };
-            if object.len().is_multiple_of(NODE_PROPERTIES) {
-                self.reserve(NODE_BYTES)?;
-            }
-            self.reserve(text.len().saturating_add(ALLOCATION_BYTES))?;
-            let value = entries.next_value_seed(deeper)?;
-            if object.insert(text, value).is_some() {
-                return Err(A::Error::custom(DUPLICATE));
-            }
-            match entries.next_key_seed(Name)? {
-                Some(next) => name = next,
-                None => return Ok(Value::Object(object)),
-            }
-        }
-    }
-}
-
-/// A name as it came: a number's is lent by the parser, and so is one that stands in the text as
-/// it is, which [`read`] has ruled out. One written with escapes is a copy.
-struct Name;
-
-enum NameRead {
-    Plain(String),
-    Number,
-}
-
-impl<'de> DeserializeSeed<'de> for Name {
-    type Value = NameRead;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<NameRead, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Name {
-    type Value = NameRead;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a name")
-    }
-
-    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<NameRead, E> {
-        Ok(if name == NUMBER { NameRead::Number } else { NameRead::Plain(name.to_owned()) })
-    }
-
-    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<NameRead, E> {
-        if name == NUMBER {
-            return Err(E::custom(RESERVED));
-        }
-        Ok(NameRead::Plain(name.to_owned()))
+fn explain(refused: &Refused) -> String {
+    let rule = match refused.rule {
+        Rule::Syntax => "the body is not valid JSON",
+        Rule::Duplicate(_) => DUPLICATE,
+        Rule::TooDeep => TOO_DEEP,
+        Rule::Reserved => RESERVED,
+        Rule::TooDense => TOO_DENSE,
+    };
+    match refused.place {
+        Some(place) => format!("{rule} (line {}, column {})", place.line, place.column),
+        None => rule.to_owned(),
     }
 }
 
@@ -207,7 +56,7 @@ mod tests {
     #[track_caller]
     fn refuse(text: &str, expected: &str) {
         match read(text.as_bytes()) {
-            Err(Problem::Malformed(rule)) => assert!(rule.starts_with(expected), "{rule}"),
+            Err(ParseError::Malformed(rule)) => assert!(rule.starts_with(expected), "{rule}"),
             other => panic!("{other:?}"),
         }
     }
@@ -264,7 +113,7 @@ mod tests {
             let bounded = matches!(dense, "[{}]" | "[[[0]]]");
             match read(text.as_bytes()) {
                 Ok(_) => assert!(bounded, "{dense}"),
-                Err(Problem::Malformed(rule)) => assert!(rule.starts_with(TOO_DENSE), "{rule}"),
+                Err(ParseError::Malformed(rule)) => assert!(rule.starts_with(TOO_DENSE), "{rule}"),
                 Err(other) => panic!("{other:?}"),
             }
             // A small body may be as dense as it likes.

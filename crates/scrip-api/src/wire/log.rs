@@ -20,19 +20,17 @@ use scrip_core::{
 };
 use serde::Serialize;
 
-use crate::{
-    problem::Problem,
-    wire::{
-        answer::render,
-        query::{Query, invalid},
-        tokens::list::{CursorPagination, parse_cursor},
-    },
+use crate::wire::{
+    ParseError,
+    answer::render,
+    query::{Query, invalid},
+    tokens::list::{CursorPagination, parse_cursor},
 };
 
 /// The longest name that an entity has, and some more.
 const ENTITY_CHARS_MAX: usize = 512;
 
-pub(crate) fn parse(query: &Query<'_>) -> Result<LogsAsked, Problem> {
+pub(crate) fn parse(query: &Query<'_>) -> Result<LogsAsked, ParseError> {
     let known = "is not one that records have";
     let entity = query.one("entity_id")?;
     if entity.is_some_and(|it| it.chars().count() > ENTITY_CHARS_MAX) {
@@ -61,13 +59,13 @@ fn one_of<T>(
     name: &'static str,
     parse: impl Fn(&str) -> Option<T>,
     rule: &'static str,
-) -> Result<Option<T>, Problem> {
+) -> Result<Option<T>, ParseError> {
     let Some(text) = query.one(name)? else { return Ok(None) };
     parse(text).map(Some).ok_or_else(|| invalid(name, rule))
 }
 
 /// As far as anybody counts.
-fn page(query: &Query<'_>) -> Result<Option<usize>, Problem> {
+fn page(query: &Query<'_>) -> Result<Option<usize>, ParseError> {
     let page = query.page_number()?;
     if page.is_some_and(|it| u32::try_from(it).is_err()) {
         return Err(invalid("page", "must be at most 4294967295"));
@@ -75,10 +73,10 @@ fn page(query: &Query<'_>) -> Result<Option<usize>, Problem> {
     Ok(page)
 }
 
-fn date(query: &Query<'_>, name: &'static str) -> Result<Option<Timestamp>, Problem> {
+fn date(query: &Query<'_>, name: &'static str) -> Result<Option<Timestamp>, ParseError> {
     let parse = |it: &str| Timestamp::parse_date(name, it);
     let date = query.one(name)?.map(parse).transpose();
-    date.map_err(|error| Problem::Failed(Error::from(error)))
+    date.map_err(|error| ParseError::Failed(Error::from(error)))
 }
 
 #[derive(Debug, Serialize)]

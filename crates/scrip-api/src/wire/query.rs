@@ -9,7 +9,7 @@ use scrip_core::{
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{problem::Problem, wire::json};
+use crate::wire::{ParseError, json};
 
 /// Names and values in the order they came, decoded.
 pub(crate) struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
@@ -26,7 +26,7 @@ impl<'a> Query<'a> {
     }
 
     /// The value of a name that decides something, and so must not be two.
-    pub(crate) fn one(&self, name: &'static str) -> Result<Option<&str>, Problem> {
+    pub(crate) fn one(&self, name: &'static str) -> Result<Option<&str>, ParseError> {
         let mut values = self.all(name);
         match (values.next(), values.next()) {
             (first, None) => Ok(first),
@@ -34,22 +34,22 @@ impl<'a> Query<'a> {
         }
     }
 
-    pub(crate) fn page(&self) -> Result<PageAsked, Problem> {
+    pub(crate) fn page(&self) -> Result<PageAsked, ParseError> {
         let number = self.page_number()?.unwrap_or(1);
         Ok(PageAsked { number, size: self.size()?.unwrap_or(PAGE_SIZE) })
     }
 
-    pub(crate) fn page_number(&self) -> Result<Option<usize>, Problem> {
+    pub(crate) fn page_number(&self) -> Result<Option<usize>, ParseError> {
         self.number("page", usize::MAX)
     }
 
-    pub(crate) fn size(&self) -> Result<Option<usize>, Problem> {
+    pub(crate) fn size(&self) -> Result<Option<usize>, ParseError> {
         self.number("size", PAGE_SIZE_MAX)
     }
 
     /// Names and values. Clients write them as `metadata.k=v`, `metadata[k]=v` or
     /// `metadata={"k":"v"}`.
-    pub(crate) fn metadata(&self) -> Result<Vec<(String, String)>, Problem> {
+    pub(crate) fn metadata(&self) -> Result<Vec<(String, String)>, ParseError> {
         let mut entries = Vec::new();
         for (name, value) in &self.0 {
             if &**name == "metadata" {
@@ -72,7 +72,7 @@ impl<'a> Query<'a> {
         Ok(entries)
     }
 
-    fn number(&self, name: &'static str, most: usize) -> Result<Option<usize>, Problem> {
+    fn number(&self, name: &'static str, most: usize) -> Result<Option<usize>, ParseError> {
         let Some(text) = self.one(name)? else { return Ok(None) };
         let digits = text.bytes().all(|it| it.is_ascii_digit());
         let number = text.parse().ok().filter(|it| digits && (1..=most).contains(it));
@@ -81,8 +81,8 @@ impl<'a> Query<'a> {
     }
 }
 
-pub(crate) fn invalid(name: &'static str, rule: &'static str) -> Problem {
-    Problem::Failed(Error::from(FieldError::new(name, rule)))
+pub(crate) fn invalid(name: &'static str, rule: &'static str) -> ParseError {
+    ParseError::Failed(Error::from(FieldError::new(name, rule)))
 }
 
 #[derive(Serialize)]

@@ -36,7 +36,7 @@ pub(super) fn of(log: Log, record: &LogRecord) -> String {
 }
 
 /// What cannot be told any more: so many, from this number on.
-pub(super) fn missing(log: Log, tenant: TenantId, (after, count): (i64, i64)) -> String {
+pub(super) fn missing(log: Log, tenant: TenantId, after: i64, count: i64) -> String {
     let (log, tenant) = (log.as_str(), tenant.to_string());
     json!({"log": log, "tenant_id": tenant, "n": after.saturating_add(1), "missing": count})
         .to_string()

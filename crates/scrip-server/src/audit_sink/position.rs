@@ -2,9 +2,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File, OpenOptions},
+    fs,
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
@@ -13,9 +12,13 @@ use scrip_core::{audit::chain::Log, id::TenantId};
 use scrip_seal::Mac;
 
 use super::path;
+use crate::files::atomic_file;
+
+/// A tenant's records in one of the logs.
+pub(super) type Chain = (Log, TenantId);
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Positions(BTreeMap<(Log, TenantId), Told>);
+pub(super) struct Positions(BTreeMap<Chain, Told>);
 
 /// The last record of a chain that was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,30 +43,25 @@ impl Positions {
     pub(super) fn write(&self, data: &Path) -> anyhow::Result<()> {
         let path = path(data);
         let draft = path.with_extension("exported-new");
-        let written = || -> io::Result<()> {
-            let mut options = OpenOptions::new();
-            let mut file =
-                options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        let written = atomic_file::replace(&path, &draft, |file| {
             for ((log, tenant), Told { n, link }) in &self.0 {
                 writeln!(file, "{} {tenant} {n} {}", log.as_str(), link.to_hex())?;
             }
-            file.sync_data()?;
-            fs::rename(&draft, &path)?;
-            File::open(data)?.sync_all()
-        };
-        written().with_context(|| format!("{} cannot be written", path.display()))
+            Ok(())
+        });
+        written.with_context(|| format!("{} cannot be written", path.display()))
     }
 
-    pub(super) fn of(&self, of: (Log, TenantId)) -> Option<Told> {
+    pub(super) fn of(&self, of: Chain) -> Option<Told> {
         self.0.get(&of).copied()
     }
 
-    pub(super) fn set(&mut self, of: (Log, TenantId), told: Told) {
+    pub(super) fn set(&mut self, of: Chain, told: Told) {
         self.0.insert(of, told);
     }
 }
 
-fn parse(line: &str) -> Option<((Log, TenantId), Told)> {
+fn parse(line: &str) -> Option<(Chain, Told)> {
     let mut words = line.split(' ');
     let (log, tenant, n) = (words.next()?, words.next()?, words.next()?);
     let link = Mac::from_hex(words.next()?)?;

@@ -10,8 +10,7 @@ use serde_json::json;
 use crate::config::{
     Environment, Origin, Problems, Settings,
     table::{SETTINGS, Setting},
-    threeds::OF_SCHEME,
-    value::Form,
+    value::{Form, threeds::OF_SCHEME},
 };
 
 /// How `check` says what it found.

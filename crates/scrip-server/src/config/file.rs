@@ -9,8 +9,10 @@ use toml::{
 
 use crate::config::{
     table::SETTINGS,
-    threeds::{OF_SCHEME, sections},
-    value::Form,
+    value::{
+        Form,
+        threeds::{OF_SCHEME, sections},
+    },
 };
 
 /// The value of one key, as text, and where it stands.

@@ -1,37 +1,21 @@
 //! The settings of the engine: where PostgreSQL is, and whom to believe that it is it.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
-use anyhow::Context;
 use rustls::{
     ClientConfig, RootCertStore,
     crypto::aws_lc_rs,
-    pki_types::{CertificateDer, pem::PemObject},
     version::{TLS12, TLS13},
 };
 use scrip_store::postgres::{MakeRustlsConnect, PostgresSettings, Transport};
 
-use crate::config::{
-    Settings, Storage,
-    value::{Form, Value},
+use crate::{
+    config::{
+        table::{Settings, Storage},
+        value::storage::StorageUrl,
+    },
+    listen::tls::read_roots,
 };
-
-/// Where PostgreSQL is. It may hold a password, so its text goes nowhere.
-#[derive(Debug, Clone)]
-pub struct StorageUrl(PostgresSettings);
-
-impl Value for StorageUrl {
-    const FORM: Form = Form::Text;
-
-    fn parse(text: &str) -> Result<Self, String> {
-        PostgresSettings::parse(text).map(Self).map_err(|it| it.to_string())
-    }
-
-    fn shown(text: &str) -> String {
-        // One that cannot be read is complained about, without a word of it.
-        Self::parse(text).map(|it| it.0.shown().to_owned()).unwrap_or_default()
-    }
-}
 
 /// What the settings contradict.
 pub(super) fn contradictions(settings: &Settings) -> Vec<String> {
@@ -80,7 +64,7 @@ impl Storage {
 
     fn tls(&self) -> anyhow::Result<MakeRustlsConnect> {
         let roots = match &self.ca_file {
-            Some(file) => read_roots(file)?,
+            Some(file) => read_roots("storage.ca_file", file)?,
             None => roots_of_system()?,
         };
         let provider = Arc::new(aws_lc_rs::default_provider());
@@ -90,21 +74,6 @@ impl Storage {
             .with_no_client_auth();
         Ok(MakeRustlsConnect::new(config))
     }
-}
-
-fn read_roots(file: &Path) -> anyhow::Result<RootCertStore> {
-    let name = || format!("storage.ca_file: {} cannot be used", file.display());
-    let found = CertificateDer::pem_file_iter(file)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .with_context(name)?;
-    let mut roots = RootCertStore::empty();
-    for root in found {
-        roots.add(root).with_context(name)?;
-    }
-    if roots.is_empty() {
-        anyhow::bail!("{}: there is no certificate in it", name());
-    }
-    Ok(roots)
 }
 
 /// As for Redis. One certificate among many that cannot be read vouches for nobody.

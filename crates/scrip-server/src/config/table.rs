@@ -9,14 +9,13 @@ use scrip_threeds::format::Text;
 
 use crate::{
     config::{
-        Effective,
-        limits::{Networks, RateText, RedisUrl},
-        parse,
-        storage::StorageUrl,
-        threeds::{PublicUrl, SchemeSettings},
+        Effective, SettingText, parse,
         value::{
             Endpoint, EpochKeysAt, Export, Form, HostNames, LockMemory, LogFilter, LogFormat,
             Switch, Value, Within,
+            limits::{Networks, RateText, RedisUrl},
+            storage::StorageUrl,
+            threeds::{PublicUrl, SchemeSettings},
         },
     },
     directory_servers::address::LoopbackUrl,
@@ -89,7 +88,7 @@ macro_rules! settings {
             /// Asks for the text of each setting in turn; the settings when all are good, and
             /// what is wrong with the others.
             pub(super) fn read(
-                say: &mut dyn FnMut(&'static Setting) -> (String, String),
+                say: &mut dyn FnMut(&'static Setting) -> SettingText,
             ) -> (Option<Self>, Vec<String>) {
                 let mut broken = Vec::new();
                 let mut rows = SETTINGS.iter();

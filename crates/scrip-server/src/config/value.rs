@@ -1,12 +1,17 @@
 //! The kinds of values a setting can have: each is checked once, by `parse`.
 
+pub mod limits;
+pub mod storage;
+pub mod threeds;
+
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use hyper::Uri;
+use scrip_api::limiter::WhenAway;
 use scrip_core::audit::trail::Reads;
 use tracing_subscriber::EnvFilter;
 
-use crate::{config::limits::RedisUrl, process::clock::steady::Trust};
+use crate::{config::value::limits::RedisUrl, process::clock::steady::Trust};
 
 /// How a value is written in the file. A variable is always text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +110,22 @@ impl<T: Value> Value for Option<T> {
     }
 }
 
+/// A setting that is one of a few words.
+macro_rules! words {
+    ($Kind:ident, $rule:literal: $($text:literal => $variant:ident),+) => {
+        impl Value for $Kind {
+            const FORM: Form = Form::Text;
+
+            fn parse(text: &str) -> Result<Self, String> {
+                match text {
+                    $($text => Ok(Self::$variant),)+
+                    _ => Err($rule.to_owned()),
+                }
+            }
+        }
+    };
+}
+
 /// Whether memory is kept out of swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockMemory {
@@ -115,30 +136,9 @@ pub enum LockMemory {
     Off,
 }
 
-impl Value for LockMemory {
-    const FORM: Form = Form::Text;
+words! { LockMemory, "must be auto, on or off": "auto" => Auto, "on" => On, "off" => Off }
 
-    fn parse(text: &str) -> Result<Self, String> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "on" => Ok(Self::On),
-            "off" => Ok(Self::Off),
-            _ => Err("must be auto, on or off".to_owned()),
-        }
-    }
-}
-
-impl Value for Reads {
-    const FORM: Form = Form::Text;
-
-    fn parse(text: &str) -> Result<Self, String> {
-        match text {
-            "durable" => Ok(Self::Durable),
-            "off" => Ok(Self::Off),
-            _ => Err("must be durable or off".to_owned()),
-        }
-    }
-}
+words! { Reads, "must be durable or off": "durable" => Durable, "off" => Off }
 
 /// Whether something works that could be done without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,17 +147,7 @@ pub enum Switch {
     Off,
 }
 
-impl Value for Switch {
-    const FORM: Form = Form::Text;
-
-    fn parse(text: &str) -> Result<Self, String> {
-        match text {
-            "on" => Ok(Self::On),
-            "off" => Ok(Self::Off),
-            _ => Err("must be on or off".to_owned()),
-        }
-    }
-}
+words! { Switch, "must be on or off": "on" => On, "off" => Off }
 
 /// Where the keys of card verification codes are. A token of PKCS#11 would be another place.
 #[derive(Debug, Clone)]
@@ -227,17 +217,9 @@ impl Value for HostNames {
     }
 }
 
-impl Value for Trust {
-    const FORM: Form = Form::Text;
+words! { WhenAway, "must be local or closed": "local" => Local, "closed" => Closed }
 
-    fn parse(text: &str) -> Result<Self, String> {
-        match text {
-            "cautious" => Ok(Self::Cautious),
-            "wall" => Ok(Self::Wall),
-            _ => Err("must be cautious or wall".to_owned()),
-        }
-    }
-}
+words! { Trust, "must be cautious or wall": "cautious" => Cautious, "wall" => Wall }
 
 /// Where a collector of traces is: the whole address to post to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -273,18 +255,7 @@ pub enum LogFormat {
     Text,
 }
 
-impl Value for LogFormat {
-    const FORM: Form = Form::Text;
-
-    fn parse(text: &str) -> Result<Self, String> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "json" => Ok(Self::Json),
-            "text" => Ok(Self::Text),
-            _ => Err("must be auto, json or text".to_owned()),
-        }
-    }
-}
+words! { LogFormat, "must be auto, json or text": "auto" => Auto, "json" => Json, "text" => Text }
 
 /// A filter that was seen to parse.
 #[derive(Debug, Clone, PartialEq, Eq)]

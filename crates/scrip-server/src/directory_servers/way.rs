@@ -4,9 +4,9 @@ use std::{fmt, future::Future, io, path::PathBuf, sync::Arc};
 
 use anyhow::Context;
 use rustls::{
-    ClientConfig, RootCertStore,
+    ClientConfig,
     crypto::aws_lc_rs,
-    pki_types::{CertificateDer, ServerName, pem::PemObject},
+    pki_types::ServerName,
     version::{TLS12, TLS13},
 };
 use scrip_threeds::code::Scheme;
@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::{
     directory_servers::address::{Address, LoopbackUrl, SecureUrl},
-    listen::tls::{Watched, read_pair},
+    listen::tls::{Watched, read_pair, read_roots},
 };
 
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -90,7 +90,7 @@ fn client_config(section: &str, files: &[PathBuf]) -> anyhow::Result<Arc<ClientC
     let named = |it: &str| format!("{section}.{it}");
     let (chain, private) =
         read_pair((&named("client_certificate"), certificate), (&named("client_key"), key))?;
-    let roots = read_roots(section, roots)?;
+    let roots = read_roots(&named("roots"), roots)?;
     let provider = Arc::new(aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13, &TLS12])?
@@ -98,23 +98,6 @@ fn client_config(section: &str, files: &[PathBuf]) -> anyhow::Result<Arc<ClientC
         .with_client_auth_cert(chain, private);
     let apart = || format!("{section}.client_certificate and client_key cannot be used together");
     Ok(Arc::new(config.with_context(apart)?))
-}
-
-/// # Errors
-/// The file is missing or damaged, or has no certificate in it.
-pub(crate) fn read_roots(section: &str, file: &PathBuf) -> anyhow::Result<RootCertStore> {
-    let name = || format!("{section}.roots: {} cannot be used", file.display());
-    let found = CertificateDer::pem_file_iter(file)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .with_context(name)?;
-    let mut roots = RootCertStore::empty();
-    for root in found {
-        roots.add(root).with_context(name)?;
-    }
-    if roots.is_empty() {
-        anyhow::bail!("{}: there is no certificate in it", name());
-    }
-    Ok(roots)
 }
 
 impl Way for Secured {

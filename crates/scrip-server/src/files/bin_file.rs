@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File, Metadata},
     io::{ErrorKind, Read, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -11,6 +11,8 @@ use std::{
 
 use anyhow::Context;
 use scrip_core::bin_data::{BinData, BinTable};
+
+use crate::files::atomic_file;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// More than a table of [`BinTable::ROWS_MAX`] rows can have.
@@ -39,22 +41,8 @@ pub fn read(path: &Path) -> anyhow::Result<Option<BinTable>> {
 /// The directory cannot be written.
 pub fn write(path: &Path, table: &BinTable) -> anyhow::Result<()> {
     let draft = path.with_extension(format!("{}.draft", std::process::id()));
-    let written = write_draft(&draft, table).and_then(|()| {
-        fs::rename(&draft, path)?;
-        // The new name is an entry of the directory.
-        File::open(path.parent().unwrap_or(path))?.sync_all()
-    });
-    if written.is_err() {
-        drop(fs::remove_file(&draft));
-    }
+    let written = atomic_file::replace(path, &draft, |file| file.write_all(&table.to_bytes()));
     written.with_context(|| format!("{} cannot be written", path.display()))
-}
-
-fn write_draft(draft: &Path, table: &BinTable) -> std::io::Result<()> {
-    let mut options = fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(draft)?;
-    file.write_all(&table.to_bytes())?;
-    file.sync_all()
 }
 
 /// What tells one file from another that took its name.

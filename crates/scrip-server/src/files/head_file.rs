@@ -33,7 +33,10 @@ use tokio::{
     time::{MissedTickBehavior, interval, timeout},
 };
 
-use crate::storage::explain;
+use crate::{
+    files::atomic_file::{self, beside},
+    storage::explain,
+};
 
 const EVERY: Duration = Duration::from_secs(2);
 /// How long one waits for another who writes, and how often it looks.
@@ -63,7 +66,7 @@ pub async fn update(path: &Path, vault: &Vault) -> anyhow::Result<()> {
     let mut is_behind = false;
     for then in known.iter().flat_map(|it| &it.heads) {
         let of = (then.log, then.tenant);
-        if !goes_on(vault, key, (then, next.get(&of))).await? {
+        if !goes_on(vault, key, then, next.get(&of)).await? {
             is_behind = true;
             next.insert(of, *then);
         }
@@ -93,7 +96,8 @@ pub async fn update(path: &Path, vault: &Vault) -> anyhow::Result<()> {
 async fn goes_on(
     vault: &Vault,
     key: &AuditKey,
-    (then, now): (&KeptHead, Option<&KeptHead>),
+    then: &KeptHead,
+    now: Option<&KeptHead>,
 ) -> anyhow::Result<bool> {
     match then.went(now) {
         Went::Nowhere => Ok(true),
@@ -153,26 +157,12 @@ fn leave_to_owner(path: &Path, file: &File) {
     }
 }
 
-fn beside(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(end);
-    PathBuf::from(name)
-}
-
-/// Whole or not at all; whoever does it holds the lock.
+/// Whoever does it holds the lock.
 fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    let draft = beside(path, ".draft");
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    leave_to_owner(path, &file);
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-    let placed = written.and_then(|()| fs::rename(&draft, path));
-    if placed.is_err() {
-        drop(fs::remove_file(&draft));
-    }
-    placed?;
-    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Ok(File::open(folder)?.sync_all()?)
+    Ok(atomic_file::replace(path, &beside(path, ".draft"), |file| {
+        leave_to_owner(path, file);
+        file.write_all(text.as_bytes())
+    })?)
 }
 
 /// As long as a server runs.

@@ -12,7 +12,7 @@ use std::{
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use rustls::{
-    ConfigBuilder, ServerConfig, WantsVerifier,
+    ConfigBuilder, RootCertStore, ServerConfig, WantsVerifier,
     crypto::aws_lc_rs,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     version::{TLS12, TLS13},
@@ -182,4 +182,22 @@ pub(crate) fn read_pair(certificate: Named<'_>, key: Named<'_>) -> anyhow::Resul
     }
     let private = PrivateKeyDer::from_pem_file(key.1).with_context(|| cannot(key))?;
     Ok((chain, private))
+}
+/// The certificates in a file that a setting names: whom to believe.
+///
+/// # Errors
+/// The file is missing or damaged, or has no certificate in it.
+pub(crate) fn read_roots(setting: &str, file: &Path) -> anyhow::Result<RootCertStore> {
+    let name = || format!("{setting}: {} cannot be used", file.display());
+    let found = CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .with_context(name)?;
+    let mut roots = RootCertStore::empty();
+    for root in found {
+        roots.add(root).with_context(name)?;
+    }
+    if roots.is_empty() {
+        anyhow::bail!("{}: there is no certificate in it", name());
+    }
+    Ok(roots)
 }

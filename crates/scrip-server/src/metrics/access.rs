@@ -12,7 +12,7 @@ use scrip_api::{
         throttle,
         trace::{self, TraceId},
     },
-    pipeline::{client, refuse},
+    pipeline::client,
     problem::Problem,
 };
 
@@ -40,7 +40,7 @@ async fn run(node: &Node, request: Request) -> Response {
     let counted = throttle::stranger(&node.app, address).await;
     // While nobody can count, they are asked for most: only one too many is refused.
     if let Err(throttled @ Problem::Failed(_)) = counted {
-        return refuse(&throttled, &request);
+        return throttled.response(&trace);
     }
     let response = answer(node, node.settings.metrics_key.as_ref(), request.headers(), &trace);
     if response.status() == StatusCode::UNAUTHORIZED {

@@ -13,11 +13,11 @@ use std::{
     time::Duration,
 };
 
-use axum::response::Response;
+use axum::{body::Body, response::Response};
 use hyper::{
     Method, Request, Version,
     body::Incoming,
-    header::{CACHE_CONTROL, HOST, HeaderValue},
+    header::HOST,
     http::{request::Parts, uri::Authority},
     server::conn::http1,
     service::service_fn,
@@ -26,7 +26,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use scrip_api::{
     app::limits::MinimumRate,
     handlers::probes,
-    middleware::{authenticate::single, trace::TraceId, unread_body},
+    middleware::{authenticate::single, trace::TraceId},
+    pipeline::around,
     problem::Problem,
 };
 use tokio::{
@@ -139,14 +140,14 @@ async fn serve(shared: Arc<Shared>, listener: TcpListener) {
         let Admission::Admitted(slot, _) = table.admit(None, &activity).await else { continue };
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
-            let connected = connect(&shared, stream, (&slot, activity));
+            let connected = connect(&shared, stream, &slot, activity);
             drop(timeout(CONNECTION_DEADLINE, connected).await);
             drop(slot);
         });
     }
 }
 
-async fn connect(shared: &Shared, stream: TcpStream, (slot, activity): (&Slot, Arc<Activity>)) {
+async fn connect(shared: &Shared, stream: TcpStream, slot: &Slot, activity: Arc<Activity>) {
     let stream = TokioIo::new(LimitedStream::new(stream, LIMITS, Arc::clone(&activity)));
     let service = service_fn(async |request| {
         activity.begin();
@@ -165,16 +166,14 @@ async fn connect(shared: &Shared, stream: TcpStream, (slot, activity): (&Slot, A
 }
 
 async fn answer(shared: &Shared, request: Request<Incoming>) -> Response {
-    let trace = TraceId::of_headers(request.headers());
-    let (request, unread) = unread_body::split(request);
-    let (head, _) = request.into_parts();
-    let mut response = match check_host(&head, &shared.access.hosts) {
-        Ok(()) => route(shared, &head, &trace).await,
-        Err(problem) => problem.response(&trace),
-    };
-    unread.settle(&mut response).await;
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    around(request, async |request: Request<Body>, trace: &TraceId| {
+        let (head, _) = request.into_parts();
+        match check_host(&head, &shared.access.hosts) {
+            Ok(()) => route(shared, &head, trace).await,
+            Err(problem) => problem.response(trace),
+        }
+    })
+    .await
 }
 
 async fn route(shared: &Shared, head: &Parts, trace: &TraceId) -> Response {

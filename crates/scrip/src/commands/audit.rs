@@ -73,7 +73,7 @@ async fn verify_logs(arguments: &VerifyArguments, settings: &Settings) -> anyhow
     let living: Vec<_> = operator.directory.tenants().iter().map(|it| it.id).collect();
     let mut verified = Vec::new();
     for log in Log::ALL {
-        let mut walked = walk(arguments, (settings, log), &operator, &kept).await?;
+        let mut walked = walk(arguments, settings, log, &operator, &kept).await?;
         walked.expect_vault_chain();
         verified.push(walked.finish(&living));
     }
@@ -93,7 +93,8 @@ fn missing(settings: &Settings) -> String {
 
 async fn walk(
     arguments: &VerifyArguments,
-    (settings, log): (&Settings, Log),
+    settings: &Settings,
+    log: Log,
     operator: &Operator,
     kept: &[KeptHead],
 ) -> anyhow::Result<Verifier> {

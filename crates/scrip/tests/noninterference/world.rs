@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use scrip_api::{app::App, limiter::Limiter, routes::InProcess};
+use scrip_api::{app::App, limiter::Limiter, router::InProcess};
 use scrip_core::{
     Vault,
     access::AccessPolicy,

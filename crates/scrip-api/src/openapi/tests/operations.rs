@@ -6,11 +6,10 @@ use scrip_core::caller::Needs;
 use serde_json::{Value, json};
 
 use crate::{
-    callbacks::{OUTSIDE, Sent},
     deprecation,
-    keyless::{Counted, KEYLESS},
     openapi::{document, tests::operations},
-    routes::{BodyKind, ROUTES, Route, method_name},
+    route::{BodyKind, Counted, Route, Sent, method_name},
+    routes::{ROUTES, callbacks::OUTSIDE, keyless::KEYLESS},
 };
 
 /// The operation id of a row: the name of its operation; with a number on a second route.

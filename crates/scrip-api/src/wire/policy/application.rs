@@ -18,17 +18,15 @@ use scrip_core::{
 };
 use serde::Serialize;
 
-use crate::{
-    problem::Problem,
-    wire::{
-        answer::render,
-        fields::{Field, Fields},
-        policy::access::{self, Holder, RuleBody},
-        query::paged,
-    },
+use crate::wire::{
+    ParseError,
+    answer::render,
+    fields::{Field, Fields},
+    policy::access::{self, Holder, RuleBody},
+    query::paged,
 };
 
-pub(crate) fn parse_new(body: Plain) -> Result<NewApplication, Problem> {
+pub(crate) fn parse_new(body: Plain) -> Result<NewApplication, ParseError> {
     let mut fields = Fields::of(body)?;
     let name = parse_name(&mut fields);
     let kind = fields.text("type");
@@ -55,7 +53,7 @@ pub(crate) fn parse_new(body: Plain) -> Result<NewApplication, Problem> {
 pub(crate) const KIND_RULE: &str = "must be public, private or management";
 
 /// A name and rights: everything that can be changed later.
-pub(crate) fn parse_update(body: Plain) -> Result<(Name, AccessPolicy), Problem> {
+pub(crate) fn parse_update(body: Plain) -> Result<(Name, AccessPolicy), ParseError> {
     let mut fields = Fields::of(body)?;
     let name = parse_name(&mut fields);
     let access = access::parse(&mut fields, Holder::Application);

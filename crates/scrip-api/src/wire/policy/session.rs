@@ -13,16 +13,14 @@ use scrip_core::{
 };
 use serde::Serialize;
 
-use crate::{
-    problem::Problem,
-    wire::{
-        answer::{self, render},
-        fields::{Field, Fields},
-        policy::access::{self, Holder},
-    },
+use crate::wire::{
+    ParseError,
+    answer::{self, render},
+    fields::{Field, Fields},
+    policy::access::{self, Holder},
 };
 
-pub(crate) fn parse_authorization(body: Plain) -> Result<Authorization, Problem> {
+pub(crate) fn parse_authorization(body: Plain) -> Result<Authorization, ParseError> {
     let mut fields = Fields::of(body)?;
     let nonce = fields.text("nonce");
     if matches!(nonce, Field::Absent | Field::Null) {

@@ -9,6 +9,7 @@ use scrip_core::{
     answer::Rendered,
     application::Name,
     error::FieldError,
+    id::TenantId,
     operations::update_tenant::EditSettings,
     plain::Plain,
     policy::Stamp,
@@ -18,14 +19,11 @@ use scrip_core::{
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{
-    problem::Problem,
-    wire::{answer::render, fields::Fields, policy::application::parse_name},
-};
+use crate::wire::{ParseError, answer::render, fields::Fields, policy::application::parse_name};
 
 /// A name, and what becomes of the settings: those that are named change, null takes one back to
 /// its default, and the others stay.
-pub(crate) fn parse_update(body: Plain) -> Result<(Name, EditSettings), Problem> {
+pub(crate) fn parse_update(body: Plain) -> Result<(Name, EditSettings), ParseError> {
     let mut fields = Fields::of(body)?;
     let name = parse_name(&mut fields);
     let given = match fields.any("settings") {
@@ -118,23 +116,32 @@ struct TenantBody<'a> {
     modified_at: Option<String>,
 }
 
-pub(crate) fn found(tenant: &Tenant) -> Rendered {
-    let Tenant { id, name, kind, settings, created, modified, .. } = tenant;
-    body((id.to_string(), name, *kind), settings, (*created, *modified))
+pub(crate) fn found(it: &Tenant) -> Rendered {
+    let stamps = Stamps { created: it.created, modified: it.modified };
+    body(it.id, &it.name, it.kind, &it.settings, stamps)
 }
 
-pub(crate) fn updated(tenant: &TenantRecord) -> Rendered {
-    let TenantRecord { id, name, kind, settings, created, modified, .. } = tenant;
-    body((id.to_string(), name, *kind), settings, (*created, *modified))
+pub(crate) fn updated(it: &TenantRecord) -> Rendered {
+    let stamps = Stamps { created: it.created, modified: it.modified };
+    body(it.id, &it.name, it.kind, &it.settings, stamps)
+}
+
+/// Who created and last changed it, and when.
+struct Stamps {
+    created: Stamp,
+    modified: Option<Stamp>,
 }
 
 fn body(
-    (id, name, kind): (String, &Name, TenantKind),
+    id: TenantId,
+    name: &Name,
+    kind: TenantKind,
     settings: &Settings,
-    (created, modified): (Stamp, Option<Stamp>),
+    stamps: Stamps,
 ) -> Rendered {
+    let Stamps { created, modified } = stamps;
     let body = TenantBody {
-        id,
+        id: id.to_string(),
         name: name.as_str(),
         r#type: kind.as_str(),
         settings: self::settings(settings),

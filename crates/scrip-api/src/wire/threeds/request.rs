@@ -15,12 +15,10 @@ use scrip_threeds::{
 };
 use serde_json::{Map, Value};
 
-use crate::{
-    problem::Problem,
-    wire::{
-        fields::Fields,
-        threeds::device::{DEVICE_BYTES_MAX, Told, json_bytes},
-    },
+use crate::wire::{
+    ParseError,
+    fields::Fields,
+    threeds::device::{DEVICE_BYTES_MAX, Told, json_bytes},
 };
 
 /// As many as a token can have.
@@ -38,7 +36,7 @@ pub(crate) struct Seen {
     pub(crate) address: IpAddr,
 }
 
-pub(crate) fn parse_new(body: Plain, seen: Seen) -> Result<NewSession, Problem> {
+pub(crate) fn parse_new(body: Plain, seen: Seen) -> Result<NewSession, ParseError> {
     let mut fields = Fields::of(body)?;
     let card = card(&mut fields);
     let kind = named(&mut fields, "type", SessionType::from_name).unwrap_or(SessionType::Customer);
@@ -57,7 +55,7 @@ pub(crate) fn parse_new(body: Plain, seen: Seen) -> Result<NewSession, Problem> 
     fields.finish_with(card.map(session))
 }
 
-pub(crate) fn parse_device(body: Plain) -> Result<DeviceInfo, Problem> {
+pub(crate) fn parse_device(body: Plain) -> Result<DeviceInfo, ParseError> {
     let mut fields = Fields::of(body)?;
     let device_info = device_info(&mut fields);
     if device_info.is_none() {
@@ -67,7 +65,7 @@ pub(crate) fn parse_device(body: Plain) -> Result<DeviceInfo, Problem> {
 }
 
 /// Types only: whether it makes sense is decided where the session is known.
-pub(crate) fn parse_authentication(body: Plain) -> Result<NewAuthentication, Problem> {
+pub(crate) fn parse_authentication(body: Plain) -> Result<NewAuthentication, ParseError> {
     let mut fields = Fields::of(body)?;
     let card_brand = fields.text("card_brand").given();
     let request: Option<AuthenticateRequest> = fields.rest();

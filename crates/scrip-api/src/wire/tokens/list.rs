@@ -18,13 +18,10 @@ use scrip_core::{
 use scrip_seal::{Fingerprint, Sealed};
 use serde::Serialize;
 
-use crate::{
-    problem::Problem,
-    wire::{
-        answer,
-        query::{Query, invalid, pagination},
-        tokens::token,
-    },
+use crate::wire::{
+    ParseError, answer,
+    query::{Query, invalid, pagination},
+    tokens::token,
 };
 
 /// A container with its path and a row's number, sealed, is far shorter.
@@ -34,7 +31,7 @@ const IDS_MAX: usize = 1000;
 const METADATA_MAX: usize = 50;
 
 /// By cursor.
-pub(crate) fn parse(query: &Query<'_>) -> Result<TokensAsked, Problem> {
+pub(crate) fn parse(query: &Query<'_>) -> Result<TokensAsked, ParseError> {
     for name in ["id", "ids"] {
         if query.all(name).next().is_some() {
             return Err(invalid(name, "is not a filter of this list; a token is at /tokens/{id}"));
@@ -51,7 +48,7 @@ pub(crate) fn parse(query: &Query<'_>) -> Result<TokensAsked, Problem> {
     })
 }
 
-fn parse_filter(query: &Query<'_>) -> Result<TokenFilter, Problem> {
+fn parse_filter(query: &Query<'_>) -> Result<TokenFilter, ParseError> {
     let mut filters = Vec::new();
     if let Some(text) = query.one("type")? {
         filters.push(TokenFilter::Type(parse_type("type", text)?));
@@ -74,22 +71,22 @@ fn parse_filter(query: &Query<'_>) -> Result<TokenFilter, Problem> {
     Ok(first.unwrap_or(TokenFilter::All))
 }
 
-pub(crate) fn parse_type(field: &'static str, text: &str) -> Result<TokenType, Problem> {
+pub(crate) fn parse_type(field: &'static str, text: &str) -> Result<TokenType, ParseError> {
     TokenType::parse(text).ok_or_else(|| invalid(field, "is not a type of token"))
 }
 
-pub(crate) fn parse_container(field: &'static str, text: &str) -> Result<Container, Problem> {
+pub(crate) fn parse_container(field: &'static str, text: &str) -> Result<Container, ParseError> {
     Container::parse(text).map_err(|rule| invalid(field, rule))
 }
 
-pub(crate) fn parse_cursor(text: &str) -> Result<Sealed, Problem> {
+pub(crate) fn parse_cursor(text: &str) -> Result<Sealed, ParseError> {
     let bytes = URL_SAFE_NO_PAD.decode(text).ok().filter(|_| text.len() <= CURSOR_CHARS_MAX);
     let rule = "must be the next of an earlier page of the same list";
     bytes.map(Sealed::from_stored).ok_or_else(|| invalid("start", rule))
 }
 
 /// By page number.
-pub(crate) fn parse_v1(query: &Query<'_>) -> Result<NumberedAsked, Problem> {
+pub(crate) fn parse_v1(query: &Query<'_>) -> Result<NumberedAsked, ParseError> {
     let named: Vec<_> = query.all("id").chain(query.all("ids")).collect();
     if named.len() > IDS_MAX {
         return Err(invalid("id", "must be at most 1000"));

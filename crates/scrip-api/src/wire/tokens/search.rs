@@ -12,13 +12,11 @@ use scrip_core::{
 };
 use scrip_seal::Fingerprint;
 
-use crate::{
-    problem::Problem,
-    wire::{
-        fields::{Field, Fields},
-        query::invalid,
-        tokens::list::{parse_container, parse_cursor, parse_type},
-    },
+use crate::wire::{
+    ParseError,
+    fields::{Field, Fields},
+    query::invalid,
+    tokens::list::{parse_container, parse_cursor, parse_type},
 };
 
 const QUERY_BYTES_MAX: usize = 4096;
@@ -32,7 +30,7 @@ struct Term {
 type Rule = &'static str;
 
 /// By cursor: one term, perhaps with a container.
-pub(crate) fn parse(body: Plain) -> Result<TokensAsked, Problem> {
+pub(crate) fn parse(body: Plain) -> Result<TokensAsked, ParseError> {
     let mut fields = Fields::of(body)?;
     let terms = read_terms(&mut fields);
     let start = fields.text("start").given();
@@ -44,7 +42,7 @@ pub(crate) fn parse(body: Plain) -> Result<TokensAsked, Problem> {
 }
 
 /// By page number: one term, or several about metadata.
-pub(crate) fn parse_v1(body: Plain) -> Result<NumberedAsked, Problem> {
+pub(crate) fn parse_v1(body: Plain) -> Result<NumberedAsked, ParseError> {
     let mut fields = Fields::of(body)?;
     let terms = read_terms(&mut fields);
     let number = fields.count("page", usize::MAX, "must be a number of 1 or more").given();
@@ -54,7 +52,7 @@ pub(crate) fn parse_v1(body: Plain) -> Result<NumberedAsked, Problem> {
     by_number(terms, page).map_err(refused)
 }
 
-fn refused(rule: Rule) -> Problem {
+fn refused(rule: Rule) -> ParseError {
     invalid("query", rule)
 }
 
@@ -75,7 +73,7 @@ fn read_terms(fields: &mut Fields) -> Option<Vec<Term>> {
 
 type Container = scrip_core::container::Container;
 
-fn by_cursor(terms: Vec<Term>) -> Result<(TokenFilter, Option<Container>), Problem> {
+fn by_cursor(terms: Vec<Term>) -> Result<(TokenFilter, Option<Container>), ParseError> {
     const ONE: Rule = "must have one term about type, fingerprint, data or metadata.<name>, and \
                        at most one about container";
     let (mut filter, mut container) = (None, None);

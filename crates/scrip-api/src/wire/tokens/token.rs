@@ -18,16 +18,13 @@ use scrip_core::{
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{
-    problem::Problem,
-    wire::{
-        answer,
-        fields::{Field, Fields},
-        tokens::card::{CardBody, card},
-    },
+use crate::wire::{
+    ParseError, answer,
+    fields::{Field, Fields},
+    tokens::card::{CardBody, card},
 };
 
-pub(crate) fn parse_new(body: Plain) -> Result<NewToken, Problem> {
+pub(crate) fn parse_new(body: Plain) -> Result<NewToken, ParseError> {
     let mut fields = Fields::of(body)?;
     let source = parse_source(&mut fields);
     let new = NewToken {
@@ -71,7 +68,7 @@ fn parse_source(fields: &mut Fields) -> Option<TokenSource> {
     Some(TokenSource::Data { token_type: known?, data: data? })
 }
 
-pub(crate) fn parse_patch(body: Plain) -> Result<TokenPatch, Problem> {
+pub(crate) fn parse_patch(body: Plain) -> Result<TokenPatch, ParseError> {
     let mut fields = Fields::of(body)?;
     let patch = TokenPatch {
         data: fields.any("data").map(Plain::new),

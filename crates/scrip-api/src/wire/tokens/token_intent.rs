@@ -12,22 +12,20 @@ use scrip_core::{
 };
 use serde::Serialize;
 
-use crate::{
-    problem::Problem,
-    wire::{
-        answer::render,
-        fields::{Field, Fields},
-        tokens::{
-            card::{CardBody, card},
-            token::{BankBody, bank, parse_containers},
-        },
+use crate::wire::{
+    ParseError,
+    answer::render,
+    fields::{Field, Fields},
+    tokens::{
+        card::{CardBody, card},
+        token::{BankBody, bank, parse_containers},
     },
 };
 
 /// A cryptogram is 28 characters of base64; there is room for others.
 const AUTHENTICATION_CHARS_MAX: usize = 256;
 
-pub(crate) fn parse_new(body: Plain) -> Result<NewTokenIntent, Problem> {
+pub(crate) fn parse_new(body: Plain) -> Result<NewTokenIntent, ParseError> {
     let mut fields = Fields::of(body)?;
     let token_type = fields.text("type");
     if matches!(token_type, Field::Absent | Field::Null) {

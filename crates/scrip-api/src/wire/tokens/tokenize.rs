@@ -11,7 +11,7 @@ use scrip_core::{
 };
 use serde_json::{Map, Value};
 
-use crate::{problem::Problem, wire::tokens::token};
+use crate::wire::{ParseError, tokens::token};
 
 /// The body with its tokens taken out. They are known by their order.
 pub(crate) enum Form {
@@ -43,7 +43,7 @@ pub(crate) fn count(body: &Value) -> usize {
     }
 }
 
-pub(crate) fn parse(body: Plain) -> Result<(Form, Vec<Requested>), Problem> {
+pub(crate) fn parse(body: Plain) -> Result<(Form, Vec<Requested>), ParseError> {
     let mut reader = Reader::default();
     let form = reader.form(body.into_exposed())?;
     if reader.errors.is_empty() {
@@ -60,7 +60,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn form(&mut self, value: Value) -> Result<Form, Problem> {
+    fn form(&mut self, value: Value) -> Result<Form, ParseError> {
         match value {
             Value::Null => Ok(Form::Kept(value)),
             Value::Array(items) if items.is_empty() => Ok(Form::Kept(Value::Array(items))),
@@ -92,10 +92,10 @@ impl Reader {
     }
 
     /// All that is wrong with any of them is told at once.
-    fn token(&mut self, object: Map<String, Value>) -> Result<Form, Problem> {
+    fn token(&mut self, object: Map<String, Value>) -> Result<Form, ParseError> {
         match token::parse_new(Plain::new(Value::Object(object))) {
             Ok(new) => Ok(Form::Token(self.request(new))),
-            Err(Problem::Failed(Error::Invalid(errors))) => {
+            Err(ParseError::Failed(Error::Invalid(errors))) => {
                 let path = self.path.as_str();
                 self.errors.extend(errors.into_iter().map(|it| it.within(path)));
                 Ok(Form::Kept(Value::Null))

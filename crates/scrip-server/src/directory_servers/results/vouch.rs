@@ -16,10 +16,7 @@ use rustls::{
 use scrip_core::time::Timestamp;
 use scrip_threeds::code::Scheme;
 
-use crate::{
-    directory_servers::way::read_roots,
-    listen::tls::{HTTP_1_1, Watched, read_pair, server_config},
-};
+use crate::listen::tls::{HTTP_1_1, Watched, read_pair, read_roots, server_config};
 
 /// What the listener is made of.
 #[derive(Debug, Clone)]
@@ -65,7 +62,7 @@ impl Doorkeeper {
         )?;
         let mut each = Vec::new();
         for TrustedScheme { scheme, section, roots, subject } in &plan.schemes {
-            let roots = Arc::new(read_roots(section, roots)?);
+            let roots = Arc::new(read_roots(&format!("{section}.roots"), roots)?);
             let provider = Arc::new(aws_lc_rs::default_provider());
             let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
             let verifier = verifier.with_context(|| format!("{section}.roots"))?;

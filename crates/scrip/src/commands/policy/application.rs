@@ -3,13 +3,10 @@
 use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueEnum};
-use scrip_api::{
-    problem::Problem,
-    wire::{
-        self,
-        fields::Fields,
-        policy::access::{self, Holder},
-    },
+use scrip_api::wire::{
+    self, ParseError,
+    fields::Fields,
+    policy::access::{self, Holder},
 };
 use scrip_core::{
     access::AccessPolicy,
@@ -152,11 +149,11 @@ fn rights(arguments: &CreateArguments, kind: ApplicationKind) -> anyhow::Result<
     Ok(access)
 }
 
-fn spoken(problem: Problem) -> anyhow::Error {
-    if let Problem::Failed(error) = problem {
-        return explain(error);
+fn spoken(error: ParseError) -> anyhow::Error {
+    match error {
+        ParseError::Failed(error) => explain(error),
+        ParseError::Malformed(rule) => anyhow::anyhow!("{rule}"),
     }
-    anyhow::anyhow!("{}", problem.detail())
 }
 
 /// A rendered body, once more as a value.

@@ -3,20 +3,19 @@
 pub(crate) mod file;
 
 use std::{
-    fs::{self, File, OpenOptions, Permissions},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    fs,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use nix::libc;
 use scrip_core::{
     directory::Directory,
     time::{Clock, Timestamp},
 };
 use scrip_server::{
     config::{Environment, Settings},
+    files::atomic_file::{Draft, WhenBroken, folder_of},
     process::{self, clock::SystemClock},
     storage::explain,
 };
@@ -105,7 +104,8 @@ fn back_up(
         false => runtime()?.block_on(record_command(&settings, "backup", outcome)),
     };
     record("started")?;
-    let mut draft = Draft::create(file)?;
+    let mut draft = Draft::open(file, "backup", WhenBroken::Remove)?;
+    draft.file.set_len(0)?;
     let made_at = SystemClock.now();
     let mut progress = at.progress("copying");
     let log_bytes_max = arguments.log_mib_max.saturating_mul(1024 * 1024);
@@ -154,59 +154,14 @@ fn manifest(copied: Copied, made_at: Timestamp) -> Manifest {
 /// The folder of the file. Beside the vault a backup would be lost with it, and a wrong name would
 /// replace the vault by it.
 pub(crate) fn outside(file: &Path, settings: &Settings) -> anyhow::Result<PathBuf> {
-    let folder = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let cannot = || format!("the folder of {} cannot be found", file.display());
-    let folder = folder.canonicalize().with_context(cannot)?;
+    let folder = folder_of(file).canonicalize().with_context(cannot)?;
     // With PostgreSQL there need not be one.
     let data = settings.storage.data_dir.canonicalize();
     if data.is_ok_and(|it| folder.starts_with(it)) {
         bail!("{} lies in the data directory; keep backups elsewhere", file.display());
     }
     Ok(folder)
-}
-
-/// The backup until it is whole: beside its place, for its owner only, and gone when this fails.
-/// One that a killed process left is used again, so at most one is ever left.
-#[derive(Debug)]
-struct Draft {
-    path: PathBuf,
-    file: File,
-    is_placed: bool,
-}
-
-impl Draft {
-    fn create(place: &Path) -> anyhow::Result<Self> {
-        let mut path = place.as_os_str().to_owned();
-        path.push(".draft");
-        let path = PathBuf::from(path);
-        let name = path.display().to_string();
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        // Where others can write too, the name may be a link of theirs.
-        let file = options.custom_flags(libc::O_NOFOLLOW).open(&path);
-        let file = file.with_context(|| format!("{name} cannot be made"))?;
-        if file.try_lock().is_err() {
-            bail!("another backup is being written to {name}");
-        }
-        file.set_permissions(Permissions::from_mode(0o600))?;
-        file.set_len(0)?;
-        Ok(Self { path, file, is_placed: false })
-    }
-
-    /// It is synced already; its name is, when this is over.
-    fn take_place(mut self, place: &Path, folder: &Path) -> anyhow::Result<()> {
-        fs::rename(&self.path, place)?;
-        self.is_placed = true;
-        Ok(File::open(folder)?.sync_all()?)
-    }
-}
-
-impl Drop for Draft {
-    fn drop(&mut self) {
-        if !self.is_placed {
-            drop(fs::remove_file(&self.path));
-        }
-    }
 }
 
 fn verify(arguments: &VerifyArguments, environment: &Environment) -> anyhow::Result<()> {

@@ -1,17 +1,16 @@
 //! `scrip export`: a vault that nobody serves, in a file from which another engine can take it.
 
 use std::{
-    fs::{self, File, OpenOptions, Permissions},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    fs,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, bail};
 use clap::Args;
-use nix::libc;
 use scrip_core::time::Clock;
 use scrip_server::{
     config::{Environment, Settings},
+    files::atomic_file::{Draft, WhenBroken},
     process::{self, clock::SystemClock},
 };
 use scrip_store::transfer::{Bounds, Exported, Exporting, Kind, MoveError, Summary, export};
@@ -60,7 +59,7 @@ pub(crate) fn run(arguments: &ExportArguments, environment: &Environment) -> any
     if !arguments.force && fs::symlink_metadata(file).is_ok() {
         bail!("{name} is there already; choose another name, or say --force to replace it");
     }
-    let mut draft = Draft::open(file)?;
+    let mut draft = Draft::open(file, "export", WhenBroken::Keep)?;
     if arguments.force {
         draft.file.set_len(0)?;
     }
@@ -110,39 +109,6 @@ async fn write(settings: &Settings, draft: &mut Draft, at: &Where) -> anyhow::Re
             anyhow::Error::new(other).context(format!("{place} could not be made whole"))
         }
     })
-}
-
-/// The export until it is whole: beside its place, for its owner only. It stays when this is broken
-/// off, and the next run goes on with it.
-#[derive(Debug)]
-struct Draft {
-    path: PathBuf,
-    file: File,
-}
-
-impl Draft {
-    fn open(place: &Path) -> anyhow::Result<Self> {
-        let mut path = place.as_os_str().to_owned();
-        path.push(".draft");
-        let path = PathBuf::from(path);
-        let name = path.display().to_string();
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        // Where others can write too, the name may be a link of theirs.
-        let file = options.custom_flags(libc::O_NOFOLLOW).open(&path);
-        let file = file.with_context(|| format!("{name} cannot be made"))?;
-        if file.try_lock().is_err() {
-            bail!("another export is being written to {name}");
-        }
-        file.set_permissions(Permissions::from_mode(0o600))?;
-        Ok(Self { path, file })
-    }
-
-    /// It is synced already; its name is, when this is over.
-    fn take_place(self, place: &Path, folder: &Path) -> anyhow::Result<()> {
-        fs::rename(&self.path, place)?;
-        Ok(File::open(folder)?.sync_all()?)
-    }
 }
 
 fn report(file: &Path, exported: &Exported) -> Said {

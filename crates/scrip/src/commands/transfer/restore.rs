@@ -1,7 +1,7 @@
 //! `scrip restore`: a vault from a backup, whole or not at all.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, DirBuilder, OpenOptions},
     io::ErrorKind,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -13,7 +13,10 @@ use scrip_core::time::Clock;
 use scrip_server::{
     config::{Environment, Settings},
     control,
-    files::head_file,
+    files::{
+        atomic_file::{beside, sync_folder},
+        head_file,
+    },
     process::{self, clock::SystemClock},
     storage::explain,
 };
@@ -100,9 +103,9 @@ pub(crate) fn run(arguments: &RestoreArguments, environment: &Environment) -> an
     let aside = set_aside(&folder).context("the vault that is there cannot be moved aside")?;
     let head_file = set_head_aside(&settings)?;
     fs::rename(&draft.access, folder.join("access.db"))?;
-    sync(&folder)?;
+    sync_folder(&folder)?;
     fs::rename(&draft.path, settings.database())?;
-    sync(&folder)?;
+    sync_folder(&folder)?;
     if !arguments.without_key {
         keep_heads(&settings)?;
     }
@@ -120,9 +123,7 @@ fn set_head_aside(settings: &Settings) -> anyhow::Result<Option<PathBuf>> {
     if fs::symlink_metadata(&file).is_err() {
         return Ok(None);
     }
-    let mut aside = file.clone().into_os_string();
-    aside.push(format!(".before-restore-{}", digits_of_now()));
-    let aside = PathBuf::from(aside);
+    let aside = beside(&file, &format!(".before-restore-{}", digits_of_now()));
     fs::rename(&file, &aside).with_context(|| format!("{} cannot be moved", file.display()))?;
     Ok(Some(aside))
 }
@@ -223,10 +224,10 @@ fn set_aside(folder: &Path) -> anyhow::Result<Option<PathBuf>> {
     for part in &parts {
         fs::hard_link(folder.join(part), aside.join(part))?;
     }
-    sync(&aside)?;
+    sync_folder(&aside)?;
     for part in &parts {
         fs::remove_file(folder.join(part))?;
-        sync(folder)?;
+        sync_folder(folder)?;
     }
     Ok(Some(aside))
 }
@@ -248,10 +249,6 @@ fn make_aside(folder: &Path) -> anyhow::Result<PathBuf> {
 
 fn digits_of_now() -> String {
     SystemClock.now().to_string().chars().filter(char::is_ascii_digit).take(14).collect()
-}
-
-fn sync(folder: &Path) -> anyhow::Result<()> {
-    Ok(File::open(folder)?.sync_all()?)
 }
 
 const OLD_POLICY: &str = "everything is as it was then: API keys, applications and tenants that \

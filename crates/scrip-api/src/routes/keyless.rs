@@ -1,6 +1,6 @@
 //! What needs no key: the probes, and what tells of the interface. One row each.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::sync::Arc;
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
@@ -14,23 +14,8 @@ use crate::{
     handlers::{pages, probes},
     middleware::trace::TraceId,
     openapi,
+    route::{Answering, Counted, Keyless},
 };
-
-type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
-
-pub(crate) struct Keyless {
-    pub(crate) counted: Counted,
-    pub(crate) path: &'static str,
-    pub(crate) handler: fn(Arc<App>, TraceId) -> Answering,
-}
-
-/// Whether asking counts against an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counted {
-    /// A probe is asked by machines that must be answered.
-    No,
-    ByAddress,
-}
 
 #[rustfmt::skip]
 pub(crate) const KEYLESS: &[Keyless] = &[

@@ -1,0 +1,189 @@
+//! What a row of the route table says, and what its handler is given.
+
+use std::{future::Future, pin::Pin, sync::Arc};
+
+use axum::{response::Response, routing::MethodFilter};
+use bytes::Bytes;
+use hyper::header::HeaderValue;
+use scrip_core::{
+    answer::{Remember, Rendered},
+    audit::Operation,
+    caller::{Caller, Mandate, Needs, Origin},
+    directory::Directory,
+    store::Claim,
+};
+use scrip_threeds::message::MESSAGE_BYTES_MAX;
+use zeroize::Zeroizing;
+
+use crate::{app::App, middleware::trace::TraceId, problem::Problem};
+
+pub(crate) type Handling = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
+
+/// One row: everything that is decided about a route, in one place.
+#[derive(Debug, Clone, Copy)]
+pub struct Route {
+    pub operation: Operation,
+    pub(crate) method: MethodFilter,
+    pub(crate) path: &'static str,
+    pub(crate) needs: Needs,
+    pub(crate) body: BodyKind,
+    /// How many names the path has.
+    pub(crate) ids: usize,
+    pub(crate) handler: fn(Asked) -> Handling,
+}
+
+/// What a route reads. Routes that read a body and do something honour an idempotency key; the
+/// others ignore it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodyKind {
+    None,
+    /// Whatever comes is passed over, but the idempotency key counts.
+    Unread,
+    Json,
+    /// JSON that changes nothing, or nothing more when it comes twice: there is no answer to
+    /// remember.
+    Question,
+    MergePatch,
+}
+
+impl BodyKind {
+    /// Whether a response is stored for a request with an idempotency key.
+    pub(crate) fn is_idempotent(self) -> bool {
+        match self {
+            Self::Unread | Self::Json | Self::MergePatch => true,
+            Self::None | Self::Question => false,
+        }
+    }
+
+    /// The one that is read.
+    pub(crate) fn content_type(self) -> Option<&'static str> {
+        match self {
+            Self::None | Self::Unread => None,
+            Self::Json | Self::Question => Some("application/json"),
+            Self::MergePatch => Some("application/merge-patch+json"),
+        }
+    }
+}
+
+/// What the handler of a route is given.
+pub(crate) struct Asked {
+    pub(crate) app: Arc<App>,
+    pub(crate) caller: Caller,
+    pub(crate) needs: Needs,
+    /// What stands in the path where the route has a name for it.
+    pub(crate) id: String,
+    pub(crate) inner_id: String,
+    pub(crate) query: Option<String>,
+    /// What the client says it reads.
+    pub(crate) accept: Option<HeaderValue>,
+    pub(crate) body: Bytes,
+    pub(crate) claim: Option<Claim>,
+}
+
+impl Asked {
+    pub(crate) fn mandate(&self) -> Result<Mandate, Problem> {
+        Ok(self.caller.mandate(self.needs)?)
+    }
+
+    /// What remembers the answer, when the request has an idempotency key.
+    pub(crate) fn remember<T: ?Sized>(
+        &mut self,
+        render: impl Fn(&T) -> Rendered + Send + Sync + 'static,
+    ) -> Option<Remember<T>> {
+        self.claim.take().map(|claim| Remember::new(claim, render))
+    }
+}
+
+/// A row of what browsers and directory servers tell without a key.
+pub(crate) struct Outside {
+    pub(crate) operation: Operation,
+    pub(crate) path: &'static str,
+    pub(crate) sent: Sent,
+    /// Renders a refusal for whoever sent this.
+    pub(crate) refuse: fn(Response, &Problem) -> Response,
+    pub(crate) handler: fn(Heard) -> Handling,
+}
+
+/// What is posted, and in what language it is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// By a page, for a person to see what comes of it.
+    Form,
+    /// By a directory server.
+    Message,
+}
+
+impl Sent {
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Self::Form => "application/x-www-form-urlencoded",
+            Self::Message => "application/json",
+        }
+    }
+
+    /// Directory servers may send chunks.
+    pub(crate) fn needs_length(self) -> bool {
+        match self {
+            Self::Form => true,
+            Self::Message => false,
+        }
+    }
+
+    pub(crate) fn bytes_max(self) -> usize {
+        match self {
+            Self::Form => 64 * 1024,
+            Self::Message => MESSAGE_BYTES_MAX,
+        }
+    }
+}
+
+/// What the handler of a callback is given.
+pub(crate) struct Heard {
+    pub(crate) app: Arc<App>,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) origin: Origin,
+    pub(crate) id: String,
+    pub(crate) secret: Zeroizing<String>,
+    pub(crate) query: Option<String>,
+    pub(crate) body: Bytes,
+}
+
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// A row of what needs no key.
+pub(crate) struct Keyless {
+    pub(crate) counted: Counted,
+    pub(crate) path: &'static str,
+    pub(crate) handler: fn(Arc<App>, TraceId) -> Answering,
+}
+
+/// Whether asking counts against an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// A probe is asked by machines that must be answered.
+    No,
+    ByAddress,
+}
+
+pub(crate) fn method_name(method: MethodFilter) -> &'static str {
+    let known = [
+        (MethodFilter::GET, "GET"),
+        (MethodFilter::POST, "POST"),
+        (MethodFilter::PUT, "PUT"),
+        (MethodFilter::PATCH, "PATCH"),
+        (MethodFilter::DELETE, "DELETE"),
+    ];
+    known.into_iter().find(|(it, _)| *it == method).map_or("", |(_, name)| name)
+}
+
+pub(crate) const fn names(path: &str) -> usize {
+    let mut count = 0_usize;
+    let mut rest = path.as_bytes();
+    while let [first, tail @ ..] = rest {
+        if *first == b'{' {
+            count = count.saturating_add(1);
+        }
+        rest = tail;
+    }
+    count
+}

@@ -1,0 +1,82 @@
+//! The router made of the tables: of routes, of callbacks, and of what needs no key.
+
+use std::{net::IpAddr, sync::Arc};
+
+use axum::{
+    Router,
+    extract::Request,
+    response::Response,
+    routing::{MethodRouter, any, get, on, post},
+};
+
+use crate::{
+    app::App,
+    handlers::probes,
+    metrics::Refusal,
+    pipeline::{self, Row},
+    problem::Problem,
+    routes::{ROUTES, callbacks, keyless},
+};
+
+/// Paths come without a trailing slash: the pipeline has taken it off. `extend` adds routes that are
+/// none of the interface.
+pub fn router(app: &Arc<App>, extend: impl FnOnce(Router) -> Router) -> Router {
+    let run = |row: Row| {
+        let app = Arc::clone(app);
+        async move |request: Request| pipeline::run(&app, &row, request).await
+    };
+    let mut router = Router::new();
+    for row in keyless::KEYLESS {
+        router = router.route(row.path, get(run(Row::Keyless(row))));
+    }
+    for row in callbacks::OUTSIDE {
+        router = router.route(row.path, post(run(Row::Callback(row))));
+    }
+    for row in ROUTES {
+        router = router.route(row.path, on(row.method, run(Row::Keyed(row))));
+    }
+    extend(router)
+        .fallback(refusing(app, Refusal::NoRoute, Problem::NoRoute))
+        .method_not_allowed_fallback(refusing(
+            app,
+            Refusal::MethodNotAllowed,
+            Problem::MethodNotAllowed,
+        ))
+}
+
+/// Answers requests as a connection does, without a socket. For tests.
+#[derive(Debug, Clone)]
+pub struct InProcess {
+    app: Arc<App>,
+    router: Router,
+}
+
+impl InProcess {
+    #[must_use]
+    pub fn new(app: &Arc<App>) -> Self {
+        Self { app: Arc::clone(app), router: router(app, |it| it) }
+    }
+
+    pub async fn answer(&self, client: IpAddr, request: Request) -> Response {
+        pipeline::answer(&self.app.metrics, self.router.clone(), client, request).await
+    }
+}
+
+/// While the vault is sealed, the process answers that it lives; every other path, known or not, is
+/// 503.
+pub fn sealed_router(app: &Arc<App>, extend: impl FnOnce(Router) -> Router) -> Router {
+    let sealed = || refusing(app, Refusal::Sealed, Problem::Sealed);
+    extend(Router::new())
+        .route("/healthz", get(probes::healthz))
+        .fallback(sealed())
+        .method_not_allowed_fallback(sealed())
+}
+
+/// Counts whoever comes here, and says the same to all.
+pub(crate) fn refusing(app: &Arc<App>, why: Refusal, problem: Problem) -> MethodRouter {
+    let (app, row) = (Arc::clone(app), Row::Nowhere(Arc::new(problem)));
+    any(async move |request: Request| {
+        app.metrics.refused.one(why);
+        pipeline::run(&app, &row, request).await
+    })
+}

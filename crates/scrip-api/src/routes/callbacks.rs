@@ -1,0 +1,18 @@
+//! What browsers and directory servers tell of 3-D Secure sessions. They have no key: what they say
+//! is believed as far as its operation believes it. One row each, all of them POST.
+
+pub mod verified;
+
+use scrip_core::audit::Operation;
+
+use crate::{
+    handlers::notifications,
+    route::{Outside, Sent},
+};
+
+#[rustfmt::skip]
+pub(crate) const OUTSIDE: &[Outside] = &[
+    Outside { operation: Operation::NotifyMethod, path: "/3ds/sessions/{id}/method-notification", sent: Sent::Form, refuse: notifications::refused, handler: notifications::method },
+    Outside { operation: Operation::NotifyChallenge, path: "/3ds/sessions/{id}/challenge-notification", sent: Sent::Form, refuse: notifications::refused, handler: notifications::challenge },
+    Outside { operation: Operation::ReceiveResult, path: "/3ds/sessions/{id}/results/{secret}", sent: Sent::Message, refuse: |response, _| response, handler: notifications::result },
+];

@@ -1,0 +1,22 @@
+//! The kind of value that names PostgreSQL.
+
+use scrip_store::postgres::PostgresSettings;
+
+use crate::config::value::{Form, Value};
+
+/// Where PostgreSQL is. It may hold a password, so its text goes nowhere.
+#[derive(Debug, Clone)]
+pub struct StorageUrl(pub(crate) PostgresSettings);
+
+impl Value for StorageUrl {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        PostgresSettings::parse(text).map(Self).map_err(|it| it.to_string())
+    }
+
+    fn shown(text: &str) -> String {
+        // One that cannot be read is complained about, without a word of it.
+        Self::parse(text).map(|it| it.0.shown().to_owned()).unwrap_or_default()
+    }
+}

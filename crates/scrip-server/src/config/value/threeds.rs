@@ -1,0 +1,195 @@
+//! Kinds of values in the settings of 3-D Secure, and the sections of the schemes.
+
+use std::path::{Path, PathBuf};
+
+use hyper::Uri;
+use rustls::pki_types::ServerName;
+use scrip_core::tenant::TenantKind;
+use scrip_threeds::{code::Scheme, format::Text};
+
+use crate::{
+    config::value::{Form, Value},
+    directory_servers::{
+        address::{LoopbackUrl, SecureUrl},
+        world,
+    },
+};
+
+/// Where browsers reach the vault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PublicUrl {
+    /// Where the server listens.
+    Listen,
+    At(BaseUrl),
+}
+
+impl Value for PublicUrl {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        if text == "listen" {
+            return Ok(Self::Listen);
+        }
+        if text.len() > PUBLIC_BYTES_MAX {
+            let rule = format!("must have at most {PUBLIC_BYTES_MAX} characters");
+            return Err(format!("{rule}: EMV has 256 for an address with a path behind it"));
+        }
+        BaseUrl::parse(text).map(Self::At)
+    }
+}
+
+/// What is left of EMV's 256 for the longest of the addresses that browsers come back to:
+/// `/3ds/sessions/{id}/challenge-notification`.
+const PUBLIC_BYTES_MAX: usize = 256 - 73;
+
+/// What paths are put behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseUrl(pub(crate) String);
+
+impl BaseUrl {
+    pub(crate) fn is_secure(&self) -> bool {
+        self.0.starts_with("https://")
+    }
+}
+
+/// More would not leave room for what a message adds.
+const BASE_BYTES_MAX: usize = 256;
+
+impl Value for BaseUrl {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let rule = "must be such as https://vault.example, without a slash at the end";
+        let uri: Uri = text.parse().map_err(|_| rule.to_owned())?;
+        let known = ["https://", "http://"].iter().any(|it| text.starts_with(it));
+        let named = uri.authority().is_some_and(|it| !it.as_str().contains('@'));
+        let plain = !text.ends_with('/') && !text.contains(['?', '#']);
+        let short = text.len() <= BASE_BYTES_MAX;
+        if known && named && plain && short {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(rule.to_owned())
+        }
+    }
+}
+
+impl Value for LoopbackUrl {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        Self::parse(text)
+    }
+}
+
+/// One after the other, in the order in which they are tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecureUrls(pub(crate) Vec<SecureUrl>);
+
+impl Value for SecureUrls {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let urls =
+            text.split(',').map(|it| SecureUrl::parse(it.trim())).collect::<Result<_, _>>()?;
+        Ok(Self(urls))
+    }
+}
+
+impl<const MAX: usize> Value for Text<1, MAX> {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        Self::parse(text).map_err(|_| format!("must have 1 to {MAX} characters, none of control"))
+    }
+}
+
+/// What `[threeds.production.visa]` says.
+#[derive(Debug, Clone)]
+pub struct SchemeSettings {
+    pub(crate) kind: TenantKind,
+    pub(crate) scheme: Scheme,
+    pub(crate) section: String,
+    pub(crate) urls: SecureUrls,
+    pub(crate) client_certificate: PathBuf,
+    pub(crate) client_key: PathBuf,
+    pub(crate) roots: PathBuf,
+    pub(crate) reference_number: Text<1, 32>,
+    pub(crate) operator_id: Option<Text<1, 32>>,
+    pub(crate) results_url: Option<BaseUrl>,
+    pub(crate) results_subject: Option<SubjectName>,
+}
+
+/// A DNS name in a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubjectName(pub(crate) ServerName<'static>);
+
+impl Value for SubjectName {
+    const FORM: Form = Form::Text;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        match ServerName::try_from(text.to_owned()) {
+            Ok(name @ ServerName::DnsName(_)) => Ok(Self(name)),
+            Ok(_) | Err(_) => Err("must be a DNS name such as ds.scheme.example".to_owned()),
+        }
+    }
+}
+
+impl SchemeSettings {
+    pub fn client_key(&self) -> &Path {
+        &self.client_key
+    }
+}
+
+/// A setting of such a section, for the example and for complaints.
+#[derive(Debug)]
+pub struct OfScheme {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static [&'static str],
+}
+
+pub(crate) const OF_SCHEME: &[OfScheme] = &[
+    OfScheme {
+        name: "urls",
+        about: &[
+            "The directory server, with TLS; several with commas between them are tried in order,",
+            "the next one only when the one before cannot be connected to.",
+        ],
+    },
+    OfScheme {
+        name: "client_certificate",
+        about: &["The certificate that the scheme gave us, and its chain, a PEM file."],
+    },
+    OfScheme { name: "client_key", about: &["Its private key, a PEM file."] },
+    OfScheme {
+        name: "roots",
+        about: &["Whom to believe to be the scheme, and nobody else: certificates in a PEM file."],
+    },
+    OfScheme {
+        name: "reference_number",
+        about: &["What EMVCo calls this 3DS server since its approval."],
+    },
+    OfScheme { name: "operator_id", about: &["What the scheme calls us; may be left out."] },
+    OfScheme {
+        name: "results_url",
+        about: &[
+            "Where the scheme reaches threeds.results_listen; for test tenants,",
+            "threeds.public_url unless it is said.",
+        ],
+    },
+    OfScheme {
+        name: "results_subject",
+        about: &[
+            "A DNS name that the certificate must have with which the scheme sends results, for",
+            "production only; when left out, any certificate under the roots is accepted.",
+        ],
+    },
+];
+
+/// Both kinds of tenants, and every scheme.
+pub(crate) fn sections() -> impl Iterator<Item = (TenantKind, Scheme, String)> {
+    let kinds = [TenantKind::Production, TenantKind::Test];
+    kinds.into_iter().flat_map(|kind| {
+        let section = move |it: &Scheme| format!("threeds.{}.{}", world(kind), it.slug());
+        Scheme::ALL.iter().map(move |it| (kind, *it, section(it)))
+    })
+}
