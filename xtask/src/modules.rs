@@ -102,7 +102,7 @@ struct PathCollector {
 
 impl PathCollector {
     /// Turns `crate::…`, `self::…` and `super::…` into a path below the crate root.
-    fn from_root(&self, segments: &[String]) -> Option<ModulePath> {
+    fn resolve_from_root(&self, segments: &[String]) -> Option<ModulePath> {
         let mut path = match segments.first()?.as_str() {
             "crate" => Vec::new(),
             "self" => self.module.clone(),
@@ -146,12 +146,12 @@ impl PathCollector {
         }
         let name = rename.or_else(|| segments.last().cloned());
         // A path without `crate`, `self` or `super` may begin with a module that is a child.
-        let path = self.from_root(&segments).unwrap_or_else(|| self.below_module(&segments));
+        let path = self.resolve_from_root(&segments).unwrap_or_else(|| self.below_module(&segments));
         self.imports.push(Import { name, path });
     }
 
     fn add_glob(&mut self, prefix: &[String]) {
-        let path = self.from_root(prefix).unwrap_or_else(|| self.below_module(prefix));
+        let path = self.resolve_from_root(prefix).unwrap_or_else(|| self.below_module(prefix));
         self.imports.push(Import { name: None, path });
     }
 
@@ -162,18 +162,9 @@ impl PathCollector {
 
 impl<'ast> Visit<'ast> for PathCollector {
     fn visit_item(&mut self, item: &'ast Item) {
-        let attributes = match item {
-            Item::Fn(it) => &it.attrs,
-            Item::Impl(it) => &it.attrs,
-            Item::Use(it) => &it.attrs,
-            Item::Struct(it) => &it.attrs,
-            Item::Enum(it) => &it.attrs,
-            Item::Const(it) => &it.attrs,
-            // Read as modules of their own.
-            Item::Mod(_) => return,
-            _ => return syn::visit::visit_item(self, item),
-        };
-        if !is_test_only(attributes) {
+        // Modules are read on their own.
+        let is_module = matches!(item, Item::Mod(_));
+        if !is_module && !is_test_only(attributes(item)) {
             syn::visit::visit_item(self, item);
         }
     }
@@ -186,9 +177,28 @@ impl<'ast> Visit<'ast> for PathCollector {
         let segments: Vec<_> = path.segments.iter().map(|it| it.ident.to_string()).collect();
         // `module::item` reaches a module that was imported or is a child.
         if segments.len() > 1 {
-            let path = self.from_root(&segments).unwrap_or_else(|| self.below_module(&segments));
+            let path = self.resolve_from_root(&segments).unwrap_or_else(|| self.below_module(&segments));
             self.paths.push(path);
         }
         syn::visit::visit_path(self, path);
+    }
+}
+
+/// The attributes of an item that tests may have of their own.
+fn attributes(item: &Item) -> &[Attribute] {
+    if let Item::Fn(it) = item {
+        &it.attrs
+    } else if let Item::Impl(it) = item {
+        &it.attrs
+    } else if let Item::Use(it) = item {
+        &it.attrs
+    } else if let Item::Struct(it) = item {
+        &it.attrs
+    } else if let Item::Enum(it) = item {
+        &it.attrs
+    } else if let Item::Const(it) = item {
+        &it.attrs
+    } else {
+        &[]
     }
 }

@@ -71,12 +71,12 @@ impl Collector {
 }
 
 fn is_tuple(found: &Type) -> bool {
-    match found {
-        Type::Tuple(it) => !it.elems.is_empty(),
-        Type::Reference(it) => is_tuple(&it.elem),
-        Type::Paren(it) => is_tuple(&it.elem),
-        Type::Group(it) => is_tuple(&it.elem),
-        _ => false,
+    if let Type::Reference(it) = found {
+        is_tuple(&it.elem)
+    } else if let Type::Paren(it) = found {
+        is_tuple(&it.elem)
+    } else {
+        matches!(found, Type::Tuple(it) if !it.elems.is_empty())
     }
 }
 

@@ -3,7 +3,6 @@
 mod access_sessions;
 mod answers;
 mod audit;
-pub mod changed;
 pub mod commit_extras;
 mod directory;
 pub mod error;
@@ -39,14 +38,13 @@ pub use crate::token::write::{
 
 pub use crate::policy::change_record::{DecidePolicy, PolicyEdit}; // ALIAS
 
-pub use self::commit_extras::Beside;
+pub use self::commit_extras::{Beside, Changed};
 
 pub(crate) use self::error::IN_FLIGHT;
 pub use self::error::{StoreError, StoreFuture};
 
 pub use self::maintenance::StoreStatus;
 
-pub use self::changed::Changed;
 
 /// All that the vault stores. An engine implements the traits of the concerns, each in a file of
 /// its own.

@@ -9,3 +9,10 @@ pub struct Beside {
     pub entity: String,
     pub answer: Option<AnswerRecord>,
 }
+
+/// What became of a change to something that may have changed or gone meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changed {
+    Done,
+    Stale,
+}

@@ -107,7 +107,8 @@ pub(crate) fn inserted_token(tenant: TenantId, token: &TokenRecord) -> [Paramete
 macro_rules! update_token {
     ($number:literal) => {
         concat!(
-            "-- update_token
+            "\
+-- update_token
 UPDATE tokens SET fingerprint = $1, containers = $2, modified_by = $3, modified_at = $4,
     expires_at = $5, revision = $6, indexes = $7, body = $8, expressions = $9,
     duplicate_key = $10, duplicate_read_key = $11
