@@ -146,7 +146,8 @@ impl PathCollector {
         }
         let name = rename.or_else(|| segments.last().cloned());
         // A path without `crate`, `self` or `super` may begin with a module that is a child.
-        let path = self.resolve_from_root(&segments).unwrap_or_else(|| self.below_module(&segments));
+        let path =
+            self.resolve_from_root(&segments).unwrap_or_else(|| self.below_module(&segments));
         self.imports.push(Import { name, path });
     }
 
@@ -177,7 +178,8 @@ impl<'ast> Visit<'ast> for PathCollector {
         let segments: Vec<_> = path.segments.iter().map(|it| it.ident.to_string()).collect();
         // `module::item` reaches a module that was imported or is a child.
         if segments.len() > 1 {
-            let path = self.resolve_from_root(&segments).unwrap_or_else(|| self.below_module(&segments));
+            let path =
+                self.resolve_from_root(&segments).unwrap_or_else(|| self.below_module(&segments));
             self.paths.push(path);
         }
         syn::visit::visit_path(self, path);

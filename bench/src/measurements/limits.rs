@@ -4,13 +4,14 @@ use std::{cell::Cell, hint::black_box};
 
 use scrip_core::{
     audit::Operation,
-    permission::ApplicationKind,
-    quota::RateLimit,
-    rate_limit::{
-        CallerFacts, Facts, Figures, Mark, Network, Target, address_demand, counters::Counters,
-        demands,
+    policy::{
+        ApplicationKind, TenantKind,
+        rate_limit::{
+            CallerFacts, Facts, Figures, Mark, Network, Target, address_demand, counters::Counters,
+            demands,
+        },
+        tenant::quota::RateLimit,
     },
-    tenant::TenantKind,
     time::Timestamp,
 };
 use scrip_seal::{Pepper, RootKey};

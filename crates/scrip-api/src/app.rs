@@ -15,8 +15,11 @@ use std::sync::{
 
 use arc_swap::ArcSwapOption;
 use scrip_core::{
-    Vault, audit::Operation, directory::Directory, error::Error, time::Ticks,
-    vault_rows::authentic_time,
+    Vault,
+    audit::{Operation, authentic_time::authentic_time},
+    error::Error,
+    policy::Directory,
+    time::Ticks,
 };
 use scrip_seal::{KeySource, Pepper};
 use scrip_threeds::message::MESSAGE_BYTES_MAX;

@@ -9,7 +9,7 @@ pub mod tally;
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use scrip_core::{
-    rate_limit::{
+    policy::rate_limit::{
         Demand, Facts, Figures, Network, Row, address_demand,
         counters::{Counters, Fullness, Refused},
         demands,

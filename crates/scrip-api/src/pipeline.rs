@@ -26,11 +26,9 @@ use hyper::{
 };
 use scrip_core::{
     audit::{EntityType, Operation},
-    caller::{Caller, Origin},
-    directory::Directory,
     error::Error,
     operations::record_refusal::{Refused, record_refusal},
-    rate_limit::Network,
+    policy::{Caller, Directory, Origin, rate_limit::Network},
 };
 use tower::ServiceExt;
 use tracing::Instrument;

@@ -6,11 +6,9 @@ use axum::{response::Response, routing::MethodFilter};
 use bytes::Bytes;
 use hyper::header::HeaderValue;
 use scrip_core::{
-    answer::{Remember, Rendered},
     audit::Operation,
-    caller::{Caller, Mandate, Needs, Origin},
-    directory::Directory,
-    store::Claim,
+    idempotency::{Claim, Remember, Rendered},
+    policy::{Caller, Directory, Mandate, Needs, Origin},
 };
 use scrip_threeds::message::MESSAGE_BYTES_MAX;
 use zeroize::Zeroizing;

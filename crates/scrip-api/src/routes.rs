@@ -3,11 +3,11 @@
 pub mod callbacks;
 pub(crate) mod keyless;
 
+use BodyKind::{Json, MergePatch, None, Question, Unread};
 use axum::routing::MethodFilter;
 use scrip_core::{
     audit::Operation,
-    caller::Needs,
-    permission::{ApplicationKind, Permission},
+    policy::{ApplicationKind, Needs, Permission},
 };
 
 use crate::{
@@ -18,8 +18,6 @@ use crate::{
     problem::Problem,
     route::{Asked, BodyKind, Handling, Route, method_name, names},
 };
-
-use BodyKind::{Json, MergePatch, None, Question, Unread};
 
 const ANY_KEY: Needs = Needs::Key;
 const PUBLIC: Needs = Needs::Kind(ApplicationKind::Public);

@@ -16,10 +16,8 @@ use scrip_seal::{Fingerprint, IndexDigest};
 use crate::{
     id::TokenId,
     time::Timestamp,
-    token::{Container, Containers, StoredToken, TokenRecord, TokenType},
+    token::{Container, Containers, Spans, StoredToken, TokenRecord, TokenType},
 };
-
-pub use crate::token::container_span::{Span, Spans}; // ALIAS
 
 /// By what a token can be asked for. Each of its record's is an entry of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -29,8 +29,7 @@ pub use self::{
     directory_records::{DirectoryRecords, SystemKeys},
     permission::{ApplicationKind, Permission, Permissions, Transform},
     principal::Principal,
-    tenant::quota::Quotas,
-    tenant::{DeduplicationBehavior, Settings, Tenant, TenantKind, TenantRecord},
+    tenant::{DeduplicationBehavior, Settings, Tenant, TenantKind, TenantRecord, quota::Quotas},
 };
 
 use scrip_seal::{Mac, Place, TenantKeys};

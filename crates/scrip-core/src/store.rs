@@ -16,6 +16,7 @@ mod token_intents;
 mod tokens;
 mod usage;
 
+pub use self::commit_extras::{Beside, Changed};
 pub use self::guesses::GuessStore;
 pub use self::{
     access_sessions::AccessSessionStore, answers::AnswerStore, audit::AuditStore,
@@ -23,28 +24,11 @@ pub use self::{
     policy::PolicyStore, sessions::SessionStore, token_intents::TokenIntentStore,
     tokens::TokenStore, usage::UsageStore,
 };
-pub use crate::idempotency::stored_answer::{
-    AskedAnswer, Claim, Claimed, StoredAnswer, StoredPart,
-}; // ALIAS
-
-pub use crate::time::KnownTime; // ALIAS
-
-pub use crate::token::record::{Modified, StoredToken, TokenRecord}; // ALIAS
-
-pub use crate::token::write::{
-    Batched, CvcChange, Deduplicate, DeleteToken, InsertToken, Obstacle, Outcome, Render,
-    TokenBatch, TokenWrite, UpdateToken,
-}; // ALIAS
-
-pub use crate::policy::change_record::{DecidePolicy, PolicyEdit}; // ALIAS
-
-pub use self::commit_extras::{Beside, Changed};
 
 pub(crate) use self::error::IN_FLIGHT;
 pub use self::error::{StoreError, StoreFuture};
 
 pub use self::maintenance::StoreStatus;
-
 
 /// All that the vault stores. An engine implements the traits of the concerns, each in a file of
 /// its own.

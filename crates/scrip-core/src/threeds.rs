@@ -4,28 +4,28 @@
 //! written, and its effects done.
 
 mod card;
-pub mod card_reference;
+mod card_reference;
 mod converted;
 mod directory_servers;
 mod event;
-pub mod event_record;
+mod event_record;
 mod failure;
 mod held;
 mod lookup;
 mod notify;
 mod number;
-pub mod rail;
+mod rail;
 mod record;
 mod view;
 
-pub use card::CardReference;
+pub use card_reference::CardReference;
 pub use converted::{Conversion, ConvertedIntent, SessionCard, SessionCardColumns};
 pub use directory_servers::{
     Asking, DirectoryServers, Link, NoDirectoryServers, SchemeRanges, Terms, Unanswered,
 };
-pub use event::{EVENT_RETENTION, EventRecord};
+pub use event_record::{EVENT_RETENTION, EventRecord};
 pub use failure::{FailureReason, ServiceFailure};
-pub use lookup::Rail;
+pub use rail::Rail;
 pub use record::{ChallengeMode, SessionBody, SessionRecord, SessionWrite};
 pub use view::{AuthenticationView, SessionView};
 

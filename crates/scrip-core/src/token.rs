@@ -21,8 +21,7 @@ pub use self::{
     container::{Container, Containers},
     container_span::{Span, Spans},
     cvc::{Cvc, CvcRecord},
-    expression::marks::ExpressionMarks,
-    expression::work::WorkMeter,
+    expression::{marks::ExpressionMarks, work::WorkMeter},
     intent::{
         IntentAuthentication, NewTokenIntent, StoredTokenIntent, TokenIntentRecord, TokenIntentView,
     },

@@ -11,21 +11,17 @@ use std::sync::Arc;
 use scrip_core::{
     id::{ApiKeyId, ApplicationId, TenantId, TokenId},
     policy::{
-        PolicyRecords, Stamp,
-        access::{AccessPolicy, AccessRule, Condition, Reach, Subject},
-        access_session::AccessSessionId,
-        application::Name,
-        caller::{Caller, Origin},
-        permission::{
-            ApplicationKind::Private,
-            Permission::{self, SessionCreate, TokenCreate, TokenRead, TokenUpdate, TokenUse},
-            Transform::{self, Mask, Redact, Reveal},
-        },
-        principal::{Lent, Principal},
-        tenant::{Settings, Tenant, TenantKind, TenantRecord, quota::Quotas},
+        AccessPolicy, AccessRule, AccessSessionId,
+        ApplicationKind::Private,
+        Caller, Condition, Name, Origin,
+        Permission::{self, SessionCreate, TokenCreate, TokenRead, TokenUpdate, TokenUse},
+        PolicyRecords, Principal, Quotas, Reach, Settings, Stamp, Subject, Tenant, TenantKind,
+        TenantRecord,
+        Transform::{self, Mask, Redact, Reveal},
+        principal::Lent,
     },
     time::Timestamp,
-    token::container::{Container, Containers},
+    token::{Container, Containers},
 };
 use scrip_seal::{AuditKey, RootKey, TenantKeys};
 use uuid::Uuid;

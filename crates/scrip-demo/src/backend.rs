@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use jiff::{Timestamp, tz::TimeZone};
 use scrip_api::{app::App, middleware::body::read_body, pipeline, problem::Problem, wire::answer};
-use scrip_core::{error::Error, id::SessionId, rate_limit::Network};
+use scrip_core::{error::Error, id::SessionId, policy::rate_limit::Network};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -19,7 +19,7 @@ use std::{
 use anyhow::Context;
 use scrip_core::{
     Vault,
-    audit::chain::{Head, Log, LogRecord},
+    audit::{Head, Log, LogRecord},
 };
 use scrip_seal::Mac;
 use tokio::{
@@ -188,13 +188,11 @@ mod tests {
     use std::fs;
 
     use scrip_core::{
-        application::Name,
-        directory::Directory,
-        operations::{
+        operations::tenants::{
             create_tenant::{create_tenant, found_vault},
             delete_tenant::delete_tenant_by_id,
         },
-        tenant::{Settings as TenantSettings, TenantKind},
+        policy::{Directory, Name, Settings as TenantSettings, TenantKind},
     };
 
     use super::*;

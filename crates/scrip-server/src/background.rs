@@ -18,19 +18,21 @@ use scrip_api::{
 };
 use scrip_core::{
     Vault,
+    audit::NotedTime,
     id::TenantId,
     operations::{
         claim_answer::ANSWER_RETENTION,
-        delete_tenant::destroy_due_tenants,
-        expire_session::expire_session,
-        expire_token::{erase_cvcs, expire_token, expire_token_intent},
-        prune_logs::prune_logs,
-        purge_tenants::{ended_tenants, forged_deletions, purge_tenants},
+        logs::prune_logs::prune_logs,
+        sessions::expire_session::expire_session,
+        tenants::{
+            delete_tenant::destroy_due_tenants,
+            purge_tenants::{ended_tenants, forged_deletions, purge_tenants},
+        },
+        tokens::expire_token::{erase_cvcs, expire_token, expire_token_intent},
     },
-    store::{KnownTime, StoreError},
+    store::StoreError,
     threeds::EVENT_RETENTION,
-    time::Month,
-    vault_rows::NotedTime,
+    time::{KnownTime, Month},
 };
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
 

@@ -12,15 +12,13 @@ mod way;
 use std::sync::Arc;
 
 use scrip_core::{
-    tenant::TenantKind,
+    policy::TenantKind,
     threeds::{Asking, DirectoryServers, Link, SchemeRanges, Terms, Unanswered},
     time::Timestamp,
 };
 use scrip_threeds::code::Scheme;
 use zeroize::Zeroizing;
 
-pub use crate::directory_servers::{client::Timing, ranges::Failure, way::SecuredPlan};
-pub(crate) use crate::directory_servers::{connected::Peer, ranges::keep_ranges};
 use crate::{
     directory_servers::{
         address::LoopbackUrl,
@@ -29,6 +27,9 @@ use crate::{
     },
     listen::tls::Reload,
 };
+
+pub use crate::directory_servers::{client::Timing, ranges::Failure, way::SecuredPlan};
+pub(crate) use crate::directory_servers::{connected::Peer, ranges::keep_ranges};
 
 /// What the simulator is told of us. It asks nobody for an approval.
 const SIMULATED_REFERENCE: &str = "3DS_LOA_SER_SCRP_020200_00000";

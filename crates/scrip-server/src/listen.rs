@@ -26,7 +26,7 @@ use hyper_util::{
 };
 use nix::errno::Errno;
 use scrip_api::{app::App, router};
-use scrip_core::rate_limit::Network;
+use scrip_core::policy::rate_limit::Network;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,

@@ -12,7 +12,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use redis::{AsyncConnectionConfig, Client, RedisError, Script, aio::MultiplexedConnection};
 use scrip_api::limiter::{Away, Counted, Counting, SharedCounters};
-use scrip_core::rate_limit::{Demand, Row, Subject, counters::Refused};
+use scrip_core::policy::rate_limit::{Demand, Row, Subject, counters::Refused};
 use scrip_seal::Pepper;
 use tokio::time::{sleep, timeout};
 

@@ -11,7 +11,7 @@ use std::{
 use anyhow::Context;
 use scrip_core::{
     Vault,
-    audit::trail::AuditTrail,
+    audit::AuditTrail,
     error::{Error, FieldError},
     store::{Store, StoreError},
     threeds::{DirectoryServers, NoDirectoryServers},
@@ -163,7 +163,7 @@ impl Settings {
             // What the vault knows about the time can be checked when it is open, and counts then.
             clock: Arc::new(SteadyClock::start(None, self.clock.start)),
             chance: scrip_seal::fill_random,
-            disclosure: scrip_core::disclosure::DisclosureRules::default(),
+            disclosure: scrip_core::token::disclosure::DisclosureRules::default(),
             bins: Arc::default(),
             audit: Arc::new(AuditTrail::new(self.audit.reads)),
             guesses: Arc::default(),
@@ -274,7 +274,7 @@ fn vault(store: Arc<dyn Store>) -> Vault {
         bins: Arc::default(),
         clock: Arc::new(SystemClock),
         chance: scrip_seal::fill_random,
-        disclosure: scrip_core::disclosure::DisclosureRules::default(),
+        disclosure: scrip_core::token::disclosure::DisclosureRules::default(),
         audit: Arc::default(),
         guesses: Arc::default(),
         directory_servers: Arc::new(NoDirectoryServers::default()),

@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use scrip_core::store::{AskedAnswer, Claim, Claimed, StoreError, StoreFuture, StoredAnswer};
+use scrip_core::{
+    idempotency::{AskedAnswer, Claim, Claimed, StoredAnswer},
+    store::{StoreError, StoreFuture},
+};
 
 #[derive(Debug, Default, Clone)]
 pub struct Claims(Arc<Mutex<HashSet<[u8; 32]>>>);

@@ -1,6 +1,9 @@
 //! The entries by which tokens are found, as both engines keep them.
 
-use scrip_core::{listing::Facet, store::TokenRecord, token_type::TokenType};
+use scrip_core::{
+    listing::Facet,
+    token::{TokenRecord, TokenType},
+};
 
 /// A letter that keeps the facets apart, and what is looked for. Half a fingerprint is enough to
 /// find it by: the token's row has it whole.

@@ -12,7 +12,7 @@ mod tokens;
 pub mod transfer;
 
 use scrip_core::{
-    audit::chain::Log,
+    audit::Log,
     id::TenantId,
     store::{Changed, StoreError},
 };

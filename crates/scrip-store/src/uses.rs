@@ -1,10 +1,10 @@
 //! Which tokens a batch uses, for the count of those that are active.
 
 use scrip_core::{
-    audit::trail::active,
+    audit::seen::active,
     id::TokenId,
-    store::{Batched, Outcome, TokenBatch, TokenWrite},
     time::{Month, Timestamp},
+    token::{Batched, Outcome, TokenBatch, TokenWrite},
 };
 
 /// When the tokens of a batch were made, and when it uses them: what is older than this month is

@@ -17,21 +17,19 @@ mod usage;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use scrip_core::{
-    access_session::AccessSessionRecord,
-    directory::DirectoryRecords,
-    guessing_budget::GuessRecord,
+    audit::{DeletedTenant, NotedTime},
     id::TenantId,
-    policy::Signed,
-    store::{StoreError, StoreFuture, StoredToken},
+    policy::{AccessSessionRecord, DirectoryRecords, Signed, guessing_budget::GuessRecord},
+    store::{StoreError, StoreFuture},
     threeds::{EventRecord, SessionRecord},
     time::Timestamp,
-    token_intent::StoredTokenIntent,
-    vault_rows::{DeletedTenant, NotedTime},
+    token::{StoredToken, StoredTokenIntent},
 };
 use scrip_store::claims::Claims;
 
-pub use self::snapshot::MemorySnapshot;
 use crate::memory::{answers::Answer, logs::Chains, usage::Counted};
+
+pub use self::snapshot::MemorySnapshot;
 
 #[derive(Debug, Default)]
 pub struct MemoryStore {

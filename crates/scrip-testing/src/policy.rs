@@ -1,9 +1,10 @@
 //! Access policies of applications in tests.
 
 use scrip_core::{
-    access::{AccessPolicy, AccessRule, Reach},
-    container::Container,
-    permission::{ApplicationKind, Permission, Permissions, Transform},
+    policy::{
+        AccessPolicy, AccessRule, ApplicationKind, Permission, Permissions, Reach, Transform,
+    },
+    token::Container,
 };
 
 /// Everything that can be done to tokens.

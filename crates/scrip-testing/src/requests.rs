@@ -2,13 +2,13 @@
 
 use scrip_core::{
     Vault,
-    caller::Caller,
     error::{Error, Refusal},
     id::TokenId,
-    operations::{create_token::create_token, get_token::get_token, update_token::update_token},
-    plain::Plain,
-    token::{NewToken, TokenPatch, TokenSource, TokenView, Written},
-    token_type::TokenType,
+    operations::tokens::{
+        create_token::create_token, get_token::get_token, update_token::update_token,
+    },
+    policy::Caller,
+    token::{NewToken, Plain, TokenPatch, TokenSource, TokenType, TokenView, Written},
 };
 use serde_json::{Value, json};
 

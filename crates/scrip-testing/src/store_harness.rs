@@ -5,21 +5,17 @@ pub mod sessions;
 use std::time::Duration;
 
 use scrip_core::{
-    answer::{AnswerPart, AnswerRecord},
     audit::{AuditRecord, Operation},
-    caller::{Caller, Inquiry, Permit},
-    cvc::CvcRecord,
-    disclosure::ExpressionMarks,
     id::ApplicationId,
-    permission::Permission,
-    store::{
-        self, AskedAnswer, Batched, Changed, Claimed, CvcChange, Deduplicate, DeleteToken,
-        Modified, Obstacle, Outcome, Render, Store, StoreError, StoredToken, TokenBatch,
-        TokenRecord, TokenWrite,
-    },
-    tenant::Settings,
+    idempotency::{AnswerPart, AnswerRecord, AskedAnswer, Claimed},
+    policy::{Caller, Inquiry, Permission, Permit, Settings},
+    store::{Changed, Store, StoreError},
     time::{Clock, Month, Timestamp},
-    token_type::TokenType,
+    token::{
+        Batched, CvcChange, CvcRecord, Deduplicate, DeleteToken, ExpressionMarks, Modified,
+        Obstacle, Outcome, Render, StoredToken, TokenBatch, TokenRecord, TokenType, TokenWrite,
+        write,
+    },
 };
 use scrip_seal::{Fingerprint, Sealed};
 use uuid::Uuid;
@@ -148,7 +144,7 @@ impl StoreHarness {
     pub fn sent(&self, insert: InsertToken) -> (Inquiry, TokenBatch) {
         let InsertToken { token, deduplicate, audit, render } = insert;
         let permit = self.permit(Permission::TokenCreate);
-        let insert = store::InsertToken { permit, token, intent: None, deduplicate, audit };
+        let insert = write::InsertToken { permit, token, intent: None, deduplicate, audit };
         (self.inquiry(), TokenBatch { writes: vec![TokenWrite::Insert(insert)], render })
     }
 
@@ -187,7 +183,7 @@ impl StoreHarness {
     pub async fn update_token(&self, update: UpdateToken) -> Result<Updated, StoreError> {
         let UpdateToken { token, cvc, deduplicate, audit, render } = update;
         let permit = self.permit(Permission::TokenUpdate);
-        let update = store::UpdateToken {
+        let update = write::UpdateToken {
             permit,
             token,
             cvc,

@@ -4,16 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
     Vault,
-    access::AccessPolicy,
-    application::Name,
-    caller::Mandate,
-    disclosure::DisclosureRules,
     id::ApplicationId,
-    operations::create_application::{CreateKey, NewApplication, create_application},
-    permission::ApplicationKind,
+    operations::applications::create_application::{CreateKey, NewApplication, create_application},
+    policy::{AccessPolicy, ApplicationKind, Mandate, Name},
     store::Store,
     threeds::NoDirectoryServers,
     time::Clock,
+    token::disclosure::DisclosureRules,
 };
 use scrip_seal::{EpochKeys, Pepper, RootKey, fill_random};
 

@@ -4,18 +4,15 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use scrip_core::{
     Vault,
-    access::AccessPolicy,
-    application::Name,
-    caller::{Caller, Mandate, Origin},
-    container::Containers,
-    directory::{Directory, Known},
     error::Error,
     id::{ApplicationId, TokenId},
-    operations::create_tenant::{create_tenant, found_vault},
-    permission::ApplicationKind,
-    principal::Principal,
+    operations::tenants::create_tenant::{create_tenant, found_vault},
+    policy::{
+        AccessPolicy, ApplicationKind, Caller, Directory, Known, Mandate, Name, Origin, Principal,
+        Settings, Tenant, TenantKind,
+    },
     store::{Store, StoreError},
-    tenant::{Settings, Tenant, TenantKind},
+    token::Containers,
 };
 use scrip_seal::{EpochKeys, RootKey};
 use scrip_store::{

@@ -18,11 +18,8 @@ use anyhow::{Context, bail};
 use clap::Args;
 use scrip_core::{
     Vault,
-    application::Application,
-    caller::Mandate,
-    directory::Directory,
     id::{ApplicationId, TenantId},
-    tenant::Tenant,
+    policy::{Application, Directory, Mandate, Tenant},
 };
 use scrip_seal::KeySource;
 use scrip_server::{

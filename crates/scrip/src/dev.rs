@@ -11,17 +11,16 @@ use anyhow::{Context, bail};
 use scrip_api::app::App;
 use scrip_core::{
     Vault,
-    access::{AccessPolicy, AccessRule, Reach},
-    application::Name,
-    caller::Mandate,
-    container::Container,
-    directory::Directory,
     operations::{
-        create_application::{CreateKey, NewApplication, create_application},
-        create_tenant::{begin_vault_chain, create_tenant, found_vault},
+        applications::create_application::{CreateKey, NewApplication, create_application},
+        tenants::create_tenant::{begin_vault_chain, create_tenant, found_vault},
     },
-    permission::{ApplicationKind, Permission, Permissions, Transform},
-    tenant::{self, Tenant, TenantKind},
+    policy::{
+        AccessPolicy, AccessRule, ApplicationKind, Directory, Mandate, Name, Permission,
+        Permissions, Reach, Tenant, TenantKind, Transform,
+        tenant::{self},
+    },
+    token::Container,
 };
 use scrip_demo::{Demo, authority};
 use scrip_seal::{KeySource, Pepper, Secret};
@@ -35,8 +34,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     cli::{DevArguments, RateLimits},
     commands::runtime,
-    serve,
-    serve::{Addresses, Simulate},
+    serve::{self, Addresses, Simulate},
 };
 
 /// What a newcomer needs. Kept in clear beside the data, which only a dev vault may do.

@@ -20,9 +20,11 @@ use scrip_api::{
     middleware::client_address::TrustedProxies,
 };
 use scrip_core::{
-    directory::Directory,
-    operations::create_tenant::found_vault,
-    rate_limit::{Facts, Figures, Network, Row, Target},
+    operations::tenants::create_tenant::found_vault,
+    policy::{
+        Directory,
+        rate_limit::{Facts, Figures, Network, Row, Target},
+    },
     time::Clock,
 };
 use scrip_seal::Pepper;

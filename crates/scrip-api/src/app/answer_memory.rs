@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use scrip_core::rate_limit::Network;
+use scrip_core::policy::rate_limit::Network;
 
 use crate::app::memory_pool::{Bounds, Exhausted, MemoryPool};
 

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use scrip_core::rate_limit::Network;
+use scrip_core::policy::rate_limit::Network;
 
 /// So that requests of different networks rarely wait for the same lock.
 const SHARDS: usize = 16;

@@ -1,15 +1,15 @@
 //! Handlers of API keys: a sentence each.
 
 use scrip_core::{
-    application::ApiKeyRecord,
     error::Error,
     id::ApiKeyId,
-    operations::{
+    listing::Page,
+    operations::applications::{
         create_api_key::create_api_key,
         delete_api_key::delete_api_key,
         list_api_keys::{get_api_key, list_api_keys},
     },
-    page::Page,
+    policy::ApiKeyRecord,
 };
 
 use crate::{

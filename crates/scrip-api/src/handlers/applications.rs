@@ -3,7 +3,7 @@
 use scrip_core::{
     error::Error,
     id::ApplicationId,
-    operations::{
+    operations::applications::{
         create_application::create_application,
         delete_application::delete_application,
         list_applications::{
@@ -11,7 +11,7 @@ use scrip_core::{
         },
         update_application::update_application,
     },
-    permission::ApplicationKind,
+    policy::ApplicationKind,
 };
 
 use crate::{

@@ -1,6 +1,6 @@
 //! Handlers of the logs: a sentence each.
 
-use scrip_core::operations::list_logs::list_logs;
+use scrip_core::operations::logs::list_logs::list_logs;
 
 use crate::{
     route::{Asked, Handling},

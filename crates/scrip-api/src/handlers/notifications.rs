@@ -5,7 +5,7 @@ mod page;
 use scrip_core::{
     error::Error,
     id::SessionId,
-    operations::{
+    operations::sessions::{
         notify_challenge::notify_challenge,
         notify_method::notify_method,
         receive_result::{Door, Posted, receive_result},

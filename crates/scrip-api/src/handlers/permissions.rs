@@ -1,6 +1,6 @@
 //! The catalog of permissions.
 
-use scrip_core::permission::ApplicationKind;
+use scrip_core::policy::ApplicationKind;
 
 use crate::{
     route::{Asked, Handling},

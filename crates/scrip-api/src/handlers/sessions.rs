@@ -1,6 +1,6 @@
 //! Handlers of access sessions: a sentence each.
 
-use scrip_core::operations::{
+use scrip_core::operations::access_sessions::{
     authorize_access_session::authorize_access_session,
     create_access_session::create_access_session,
 };

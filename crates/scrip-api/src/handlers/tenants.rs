@@ -1,6 +1,6 @@
 //! Handlers of the tenant: a sentence each.
 
-use scrip_core::operations::{
+use scrip_core::operations::tenants::{
     delete_tenant::delete_tenant,
     get_tenant::{get_tenant, get_tenant_quotas},
     get_tenant_usage::get_tenant_usage,

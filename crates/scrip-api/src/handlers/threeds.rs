@@ -5,7 +5,7 @@ use std::sync::Arc;
 use scrip_core::{
     error::Error,
     id::SessionId,
-    operations::{
+    operations::sessions::{
         authenticate_session::authenticate_session, create_session::create_session,
         get_challenge_result::get_challenge_result, get_session::get_session,
         update_session::update_session,

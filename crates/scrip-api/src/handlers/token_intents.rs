@@ -3,7 +3,7 @@
 use scrip_core::{
     error::Error,
     id::TokenIntentId,
-    operations::{
+    operations::token_intents::{
         create_token_intent::create_token_intent, delete_token_intent::delete_token_intent,
         get_token_intent::get_token_intent,
     },

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use scrip_core::operations::{
+use scrip_core::operations::tokens::{
     detokenize::detokenize,
     tokenize::{check_tokens, tokenize},
 };

@@ -11,7 +11,7 @@ use std::{
 };
 
 use scrip_core::{
-    rate_limit::{Demand, Row, Subject, counters::Refused},
+    policy::rate_limit::{Demand, Row, Subject, counters::Refused},
     time::Timestamp,
 };
 
@@ -63,7 +63,7 @@ impl Refusals {
 
 #[cfg(test)]
 mod tests {
-    use scrip_core::rate_limit::{Figures, Network, address_demand};
+    use scrip_core::policy::rate_limit::{Figures, Network, address_demand};
 
     use super::*;
 

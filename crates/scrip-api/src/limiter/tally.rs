@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use scrip_core::rate_limit::{Demand, Row};
+use scrip_core::policy::rate_limit::{Demand, Row};
 
 #[derive(Debug)]
 pub(super) struct Tally {

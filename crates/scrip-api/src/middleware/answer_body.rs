@@ -8,7 +8,7 @@ use axum::{
     routing::MethodFilter,
 };
 use http_body_util::BodyExt;
-use scrip_core::{error::Error, rate_limit::Network};
+use scrip_core::{error::Error, policy::rate_limit::Network};
 
 use crate::{
     app::{App, memory_pool::Exhausted},

@@ -4,13 +4,9 @@ use std::sync::Arc;
 
 use hyper::{HeaderMap, header::HeaderValue};
 use scrip_core::{
-    application::ApiKeyText,
-    caller::{Caller, Origin},
-    directory::Known,
     id::ApiKeyId,
-    operations::resume_access_session::resume_access_session,
-    principal::Principal,
-    rate_limit::Mark,
+    operations::access_sessions::resume_access_session::resume_access_session,
+    policy::{ApiKeyText, Caller, Known, Origin, Principal, rate_limit::Mark},
 };
 
 use crate::{app::App, metrics::Unauthenticated, middleware::long_evaluation, problem::Problem};

@@ -4,12 +4,11 @@ use axum::response::Response;
 use hyper::{HeaderMap, http::request::Parts};
 use scrip_core::{
     audit::Operation,
-    caller::Caller,
     error::Error,
+    idempotency::{Claim, SentRequest},
     operations::claim_answer::{Turn, claim_answer, claim_compared_answer},
-    plain::Plain,
-    request_digest::SentRequest,
-    store::Claim,
+    policy::Caller,
+    token::Plain,
 };
 
 use crate::{

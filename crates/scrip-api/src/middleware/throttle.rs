@@ -5,10 +5,11 @@ use std::{net::IpAddr, time::Duration};
 
 use scrip_core::{
     audit::Operation,
-    caller::Caller,
     error::{Error, Excess},
-    permission::ApplicationKind,
-    rate_limit::{CallerFacts, Facts, Mark, Network, Target, counters::Refused},
+    policy::{
+        ApplicationKind, Caller,
+        rate_limit::{CallerFacts, Facts, Mark, Network, Target, counters::Refused},
+    },
     time::Timestamp,
 };
 

@@ -7,9 +7,11 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderValue},
 };
 use scrip_core::{
-    answer::{Rendered, Replay, Sight, Span},
-    plain::Plain,
-    token::{Shown, TokenView},
+    idempotency::{
+        Rendered, Replay,
+        answer::{Sight, Span},
+    },
+    token::{Plain, Shown, TokenView},
 };
 use serde::Serialize;
 use serde_json::{Map, Value};

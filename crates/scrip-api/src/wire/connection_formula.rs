@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use scrip_core::connection_formula::{CATALOG, Features, Field, Formula};
+use scrip_core::card::connection_formula::{CATALOG, Features, Field, Formula};
 use serde::Serialize;
 
 /// Written once; an answer shares it.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use scrip_core::{
     error::{Error, FieldError},
-    plain::Plain,
+    token::Plain,
 };
 use scrip_threeds::request::{Part, Reader};
 use serde_json::{Map, Value};

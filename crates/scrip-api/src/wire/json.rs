@@ -1,7 +1,7 @@
 //! The JSON of a body, read strictly: no duplicate names, bounded depth, numbers as they were
 //! written. An error tells the rule and the place, never the input.
 
-use scrip_core::plain::Plain;
+use scrip_core::token::Plain;
 use scrip_threeds::strict_json::{self, Bounds, Refused, Rule};
 
 use crate::wire::ParseError;

@@ -5,17 +5,15 @@ mod tests;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use scrip_core::{
-    answer::Rendered,
     audit::{
-        EntityType, Operation,
-        chain::{Log, LogRecord},
+        EntityType, Log, LogRecord, Operation, RecordFilter,
         message::{message, parse_outcome},
-        walk::RecordFilter,
     },
     error::Error,
     id::ApplicationId,
-    operations::list_logs::{LogPage, LogsAsked},
-    page::PAGE_SIZE,
+    idempotency::Rendered,
+    listing::page::PAGE_SIZE,
+    operations::logs::list_logs::{LogPage, LogsAsked},
     time::Timestamp,
 };
 use serde::Serialize;

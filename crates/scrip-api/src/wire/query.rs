@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use scrip_core::{
     error::{Error, FieldError},
-    page::{PAGE_SIZE, PAGE_SIZE_MAX, Page, PageAsked},
+    listing::{
+        Page, PageAsked,
+        page::{PAGE_SIZE, PAGE_SIZE_MAX},
+    },
 };
 use serde::Serialize;
 use serde_json::Value;

@@ -10,8 +10,6 @@ use crate::{
     time::Timestamp,
 };
 
-pub use crate::audit::seen::{Access, Seen, active}; // ALIAS
-
 /// Whether reads, and requests that were refused, are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reads {

@@ -12,8 +12,6 @@ use crate::{
     time::{KnownTime, Timestamp},
 };
 
-pub use crate::audit::authentic_time::{AuthenticTime, authentic_time}; // ALIAS
-
 /// The time as a server noted it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotedTime {

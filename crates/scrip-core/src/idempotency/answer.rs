@@ -13,9 +13,8 @@ use serde_json::Value;
 use crate::{
     error::Error,
     id::{SessionId, TokenId},
-    idempotency::AnswerKey,
+    idempotency::{AnswerKey, Claim, StoredAnswer, StoredPart},
     policy::{Caller, DeduplicationBehavior, Needs, Permission, Permit, Subject, Transform},
-    store::{Claim, StoredAnswer, StoredPart},
     time::Timestamp,
     token::{Containers, Plain, Shown, Written},
 };

@@ -6,11 +6,11 @@ use crate::{
     audit::{EntityType, Operation, Seen},
     error::{Error, FieldError},
     idempotency::{
-        Replay, SentRequest,
+        AskedAnswer, Claim, Claimed, Replay, SentRequest, StoredAnswer,
         answer::{OTHER_REQUEST, open_answer},
     },
     policy::{Caller, guessing_budget::Fingerprinting},
-    store::{AskedAnswer, Claim, Claimed, IN_FLIGHT, StoredAnswer},
+    store::IN_FLIGHT,
     threeds::check_outcome,
     vault::Vault,
 };

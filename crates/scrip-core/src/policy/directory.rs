@@ -10,11 +10,11 @@ use scrip_seal::{AuditKey, KeySource, Pepper, TenantKeys, WrappedTenantKeys};
 use crate::{
     error::Error,
     id::{ApiKeyId, ApplicationId, TenantId},
-    policy::{Alteration, PolicyRecords, PolicySeal, Principal, Tenant},
+    policy::{
+        Alteration, DirectoryRecords, PolicyRecords, PolicySeal, Principal, SystemKeys, Tenant,
+    },
     store::Store,
 };
-
-pub use crate::policy::directory_records::{DirectoryRecords, SystemKeys}; // ALIAS
 
 #[derive(Debug)]
 pub struct Directory {

@@ -34,8 +34,6 @@ use crate::{
     vault::Vault,
 };
 
-pub use crate::store::guesses::GuessStore; // ALIAS
-
 pub use self::bucket::{Bucket, GuessRecord};
 pub(crate) use self::bucket::{BucketKind, CallerClass};
 

@@ -1,7 +1,8 @@
 //! Responses that are stored for repeated requests with the same idempotency key.
 
 use crate::{
-    store::{AskedAnswer, Claimed, StoreFuture},
+    idempotency::{AskedAnswer, Claimed},
+    store::StoreFuture,
     time::Timestamp,
 };
 

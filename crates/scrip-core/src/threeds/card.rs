@@ -7,12 +7,11 @@ use crate::{
     error::Error,
     id::NumberVersion,
     policy::{Caller, Permission, Permit},
+    threeds::card_reference::CardReference,
     time::Timestamp,
     token::{Body, Plain, StoredToken, StoredTokenIntent, TokenType, intent::IntentBody},
     vault::Vault,
 };
-
-pub use crate::threeds::card_reference::CardReference; // ALIAS
 
 /// A live card of the tenant that the caller may use.
 #[derive(Debug)]

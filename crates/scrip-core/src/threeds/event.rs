@@ -12,12 +12,13 @@ use crate::{
     error::Error,
     id::random_uuid,
     policy::{Caller, Origin, Tenant},
-    threeds::{CardReference, SessionBody, SessionRecord, event_record::place},
+    threeds::{
+        CardReference, SessionBody, SessionRecord,
+        event_record::{EventRecord, place},
+    },
     time::Timestamp,
     vault::Vault,
 };
-
-pub use crate::threeds::event_record::{EVENT_RETENTION, EventRecord}; // ALIAS
 
 /// Who brought it about: a caller, or somebody without a key.
 #[derive(Debug, Clone, Copy)]

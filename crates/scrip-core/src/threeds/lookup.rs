@@ -9,11 +9,9 @@ use scrip_threeds::{
 use crate::{
     error::Error,
     policy::TenantKind,
-    threeds::{FailureReason, ServiceFailure},
+    threeds::{FailureReason, ServiceFailure, rail::Rail},
     vault::Vault,
 };
-
-pub use crate::threeds::rail::Rail; // ALIAS
 
 /// The first is the card's own brand, the others are those that it has besides.
 pub(crate) fn find_rails(

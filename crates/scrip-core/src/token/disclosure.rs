@@ -38,9 +38,7 @@ pub(crate) use self::{
 };
 pub use self::{
     duplicates::{DuplicateKey, DuplicateKeys, DuplicateLookup},
-    partial_patch::Withheld,
     rules::{DisclosureRules, Rule},
-    trust::ExpressionMarks,
 };
 
 /// Whether the caller has a reveal right on a token: token:read, token:search or token:update there

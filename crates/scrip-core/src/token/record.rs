@@ -1,13 +1,14 @@
 //! Tokens as the store keeps them.
 
+use scrip_seal::{EpochKeys, Fingerprint, IndexDigest, Sealed};
+
 use crate::{
     error::Error,
     id::{ApplicationId, TokenId},
     policy::{Subject, Transform},
     time::Timestamp,
-    token::{Containers, CvcRecord, TokenType, disclosure::ExpressionMarks},
+    token::{Containers, CvcRecord, ExpressionMarks, TokenType},
 };
-use scrip_seal::{EpochKeys, Fingerprint, IndexDigest, Sealed};
 
 /// A token's row. What is not sealed is bound to what is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use scrip_api::wire::log::{LogBody, body};
 use scrip_core::{
-    audit::chain::{Log, LogRecord},
+    audit::{Log, LogRecord},
     id::TenantId,
 };
 use serde::Serialize;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Context;
-use scrip_core::{audit::chain::Log, id::TenantId};
+use scrip_core::{audit::Log, id::TenantId};
 use scrip_seal::Mac;
 
 use super::path;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use scrip_api::app::App;
-use scrip_core::directory::Directory;
+use scrip_core::policy::Directory;
 use scrip_seal::KeySource;
 use tokio::time::sleep;
 

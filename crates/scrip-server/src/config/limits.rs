@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use scrip_api::{limiter::Limiter, middleware::client_address::TrustedProxies};
-use scrip_core::rate_limit::{Figures, Row};
+use scrip_core::policy::rate_limit::{Figures, Row};
 
 use crate::{
     config::{

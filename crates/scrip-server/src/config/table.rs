@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use scrip_api::limiter::WhenAway;
-use scrip_core::audit::trail::Reads;
+use scrip_core::audit::Reads;
 use scrip_seal::Secret;
 use scrip_threeds::format::Text;
 

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use scrip_core::{
-    tenant::TenantKind,
+    policy::TenantKind,
     threeds::{Link, Terms},
 };
 use scrip_threeds::code::Scheme;

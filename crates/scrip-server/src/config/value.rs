@@ -8,7 +8,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use hyper::Uri;
 use scrip_api::limiter::WhenAway;
-use scrip_core::audit::trail::Reads;
+use scrip_core::audit::Reads;
 use tracing_subscriber::EnvFilter;
 
 use crate::{config::value::limits::RedisUrl, process::clock::steady::Trust};

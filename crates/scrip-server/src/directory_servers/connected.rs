@@ -6,7 +6,7 @@ use arc_swap::ArcSwapOption;
 use scrip_api::{labels, metrics::Counters};
 use scrip_core::{
     measure::{Counter, Histogram, Level, MICROS_BOUNDS},
-    tenant::TenantKind,
+    policy::TenantKind,
     threeds::{Link, SchemeRanges, Unanswered},
     time::Timestamp,
 };

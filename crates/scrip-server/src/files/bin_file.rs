@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::Context;
-use scrip_core::bin_data::{BinData, BinTable};
+use scrip_core::card::bin_data::{BinData, BinTable};
 
 use crate::files::atomic_file;
 

@@ -23,8 +23,8 @@ use anyhow::{Context, bail};
 use scrip_core::{
     Vault,
     audit::{
-        chain::Log,
-        head_file::{KeptHead, KeptHeads, Went, still_has},
+        KeptHead, KeptHeads, Log,
+        head_file::{Went, still_has},
     },
 };
 use scrip_seal::AuditKey;

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use scrip_core::rate_limit::Network;
+use scrip_core::policy::rate_limit::Network;
 use tokio::{sync::Notify, time::timeout};
 
 use crate::listen::connection::{Activity, micros};

@@ -14,8 +14,8 @@ use scrip_api::{
 };
 use scrip_core::{
     audit::Operation,
-    compiled,
     measure::{Counter, LogMeasures, StoreMeasures},
+    token::expression::compiled,
 };
 use scrip_seal::{EpochKeys, KeyExchange};
 

@@ -8,10 +8,7 @@ use std::{
 };
 
 use nix::time::{ClockId, clock_gettime};
-use scrip_core::{
-    store::KnownTime,
-    time::{Clock, Timestamp},
-};
+use scrip_core::time::{Clock, KnownTime, Timestamp};
 
 use crate::process::clock::steady::{Notice, Reading, Steady, Times, Trust};
 

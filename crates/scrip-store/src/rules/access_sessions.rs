@@ -1,9 +1,8 @@
 //! Access sessions.
 
 use scrip_core::{
-    access_session::{AccessSessionId, AccessSessionRecord, Authorized},
     id::TenantId,
-    policy::Signed,
+    policy::{AccessSessionId, AccessSessionRecord, Signed, access_session::Authorized},
     store::{Beside, Changed, StoreError},
     time::Timestamp,
 };

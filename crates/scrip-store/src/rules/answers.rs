@@ -1,10 +1,10 @@
 //! Remembered answers: a request with an idempotency key is answered once.
 
 use scrip_core::{
-    answer::{AnswerPart, AnswerRecord},
     id::TenantId,
+    idempotency::{AnswerPart, AnswerRecord, StoredAnswer, StoredPart},
     operations::claim_answer::ANSWER_RETENTION,
-    store::{Beside, StoreError, StoredAnswer, StoredPart},
+    store::{Beside, StoreError},
 };
 
 use crate::{

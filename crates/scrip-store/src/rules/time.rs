@@ -1,9 +1,6 @@
 //! How late it was, for the next start.
 
-use scrip_core::{
-    store::{KnownTime, StoreError},
-    vault_rows::NotedTime,
-};
+use scrip_core::{audit::NotedTime, store::StoreError, time::KnownTime};
 use scrip_seal::Mac;
 
 use crate::sql::{ColumnReader, Execute, Statements, parameters, required};

@@ -1,10 +1,9 @@
 //! What a tenant uses, and what is counted of guesses.
 
 use scrip_core::{
-    guessing_budget::{Bucket, GuessRecord},
+    policy::guessing_budget::{Bucket, GuessRecord},
     store::StoreError,
-    token_type::TokenType,
-    usage::TypeUsage,
+    token::{TokenType, TypeUsage},
 };
 
 use crate::sql::{ColumnReader, required};

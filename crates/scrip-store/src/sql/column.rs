@@ -1,18 +1,11 @@
 //! Columns of a row, to the values that they hold. Any row gives a value or an error.
 
 use scrip_core::{
-    access::AccessPolicy,
-    access_session::AccessSessionId,
-    application::Name,
-    container::{Container, Containers},
-    disclosure::ExpressionMarks,
     id::{ApiKeyId, ApplicationId, NumberVersion, SessionId, TenantId, TokenId, TokenIntentId},
-    permission::ApplicationKind,
-    quota::Quotas,
+    policy::{AccessPolicy, AccessSessionId, ApplicationKind, Name, Quotas, Settings, TenantKind},
     store::StoreError,
-    tenant::{Settings, TenantKind},
     time::Timestamp,
-    token_type::TokenType,
+    token::{Container, Containers, ExpressionMarks, TokenType},
 };
 use scrip_seal::{Fingerprint, IndexDigest, Mac, Sealed};
 use uuid::Uuid;

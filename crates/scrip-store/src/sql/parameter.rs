@@ -4,11 +4,10 @@ use std::borrow::Cow;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use scrip_core::{
-    access_session::AccessSessionId,
-    disclosure::DuplicateKey,
     id::{ApiKeyId, ApplicationId, NumberVersion, SessionId, TenantId, TokenId, TokenIntentId},
+    policy::AccessSessionId,
     time::{Month, Timestamp},
-    token_type::TokenType,
+    token::{TokenType, disclosure::DuplicateKey},
 };
 use scrip_seal::{Fingerprint, Mac, Sealed};
 use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};

@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use scrip_core::{answer::AnswerRecord, audit::AuditRecord, id::TenantId, store::StoreError};
+use scrip_core::{audit::AuditRecord, id::TenantId, idempotency::AnswerRecord, store::StoreError};
 
 use crate::sql::{column::ColumnReader, parameter::Parameter};
 

@@ -1,10 +1,13 @@
 //! A token's row, read as the engines read it: the entries by which it is found follow from it.
 
 use scrip_core::{
-    disclosure::{DuplicateKey, DuplicateKeys},
     id::TenantId,
-    store::{StoreError, TokenRecord},
+    store::StoreError,
     time::Timestamp,
+    token::{
+        TokenRecord,
+        disclosure::{DuplicateKey, DuplicateKeys},
+    },
 };
 
 use crate::{

@@ -3,32 +3,28 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    access_session::{AccessSessionId, AccessSessionRecord},
     audit::{
-        AuditRecord,
-        chain::{Chain, Checkpoint, Head, Log, LogRecord, PruneChain},
-        trail::Access,
-        walk::{WalkRecords, Walked},
+        Access, AuditRecord, Chain, Checkpoint, DeletedTenant, Head, Log, LogRecord, NotedTime,
+        PruneChain, WalkRecords, Walked,
     },
-    caller::{Inquiry, Mandate, Permit, TenantDeletion},
-    directory::{DirectoryRecords, SystemKeys},
     error::Error,
-    guessing_budget::{Bucket, GuessRecord, GuessStore},
     id::{SessionId, TenantId, TokenId, TokenIntentId},
+    idempotency::{AskedAnswer, Claimed},
     listing::{ListTokens, Listing, SurveyTokens, Surveyed},
     measure::StoreMeasures,
-    policy::{PolicyRecords, Signed},
+    policy::{
+        AccessSessionId, AccessSessionRecord, DecidePolicy, DirectoryRecords, Inquiry, Mandate,
+        Permit, PolicyRecords, Signed, SystemKeys, TenantDeletion,
+        guessing_budget::{Bucket, GuessRecord},
+    },
     store::{
-        AccessSessionStore, AnswerStore, AskedAnswer, AuditStore, Batched, Beside, Changed,
-        Claimed, DecidePolicy, DeleteToken, DirectoryStore, EventStore, ListingStore, Maintenance,
-        PolicyStore, SessionStore, Store, StoreFuture, StoreStatus, StoredToken, TokenBatch,
-        TokenIntentStore, TokenStore, UsageStore,
+        AccessSessionStore, AnswerStore, AuditStore, Beside, Changed, DirectoryStore, EventStore,
+        GuessStore, ListingStore, Maintenance, PolicyStore, SessionStore, Store, StoreFuture,
+        StoreStatus, TokenIntentStore, TokenStore, UsageStore,
     },
     threeds::{EventRecord, SessionRecord, SessionWrite},
     time::{Month, Timestamp},
-    token_intent::StoredTokenIntent,
-    usage::Usage,
-    vault_rows::{DeletedTenant, NotedTime},
+    token::{Batched, DeleteToken, StoredToken, StoredTokenIntent, TokenBatch, Usage},
 };
 
 /// What happens instead of a call of an engine. A method that is not replaced calls the engine.

@@ -4,10 +4,9 @@
 use std::{pin::Pin, sync::Arc};
 
 use scrip_core::{
-    caller::Inquiry,
     id::SessionId,
+    policy::{Inquiry, TenantKind},
     store::{Changed, Store, StoreError, StoreFuture},
-    tenant::TenantKind,
     threeds::{Asking, DirectoryServers, Link, SchemeRanges, SessionWrite, Terms, Unanswered},
 };
 use scrip_threeds::{

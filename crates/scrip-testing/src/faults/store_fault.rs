@@ -3,9 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    audit::trail::Access,
-    caller::Inquiry,
-    store::{Batched, Outcome, Store, StoreFuture, TokenBatch, TokenWrite},
+    audit::Access,
+    policy::Inquiry,
+    store::{Store, StoreFuture},
+    token::{Batched, Outcome, TokenBatch, TokenWrite},
 };
 use tokio::time::sleep;
 

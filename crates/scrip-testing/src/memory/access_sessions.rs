@@ -1,9 +1,7 @@
 //! Access sessions, for the operator.
 
 use scrip_core::{
-    access_session::{AccessSessionId, AccessSessionRecord},
-    caller::Mandate,
-    policy::Signed,
+    policy::{AccessSessionId, AccessSessionRecord, Mandate, Signed},
     store::{AccessSessionStore, Beside, Changed, StoreFuture},
     time::Timestamp,
 };

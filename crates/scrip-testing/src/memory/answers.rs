@@ -1,10 +1,10 @@
 //! Remembered answers, in a list.
 
 use scrip_core::{
-    answer::{AnswerPart, AnswerRecord},
     id::{TenantId, TokenId},
+    idempotency::{AnswerPart, AnswerRecord, AskedAnswer, Claimed, StoredAnswer, StoredPart},
     operations::claim_answer::ANSWER_RETENTION,
-    store::{AnswerStore, AskedAnswer, Claimed, StoreError, StoreFuture, StoredAnswer, StoredPart},
+    store::{AnswerStore, StoreError, StoreFuture},
     time::Timestamp,
 };
 

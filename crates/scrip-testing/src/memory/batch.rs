@@ -3,9 +3,10 @@
 use scrip_core::{
     audit::{AuditRecord, Operation},
     id::{TenantId, TokenId, TokenIntentId},
-    store::{
-        Batched, Changed, CvcChange, Deduplicate, InsertToken, Obstacle, Outcome, StoreError,
-        TokenBatch, TokenWrite, UpdateToken,
+    store::{Changed, StoreError},
+    token::{
+        Batched, CvcChange, Deduplicate, InsertToken, Obstacle, Outcome, TokenBatch, TokenWrite,
+        UpdateToken,
     },
 };
 

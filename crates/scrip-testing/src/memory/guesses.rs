@@ -1,9 +1,9 @@
 //! The counts of the guessing budget and the search budget.
 
 use scrip_core::{
-    guessing_budget::{Bucket, GuessRecord, GuessStore},
     id::TenantId,
-    store::StoreFuture,
+    policy::guessing_budget::{Bucket, GuessRecord},
+    store::{GuessStore, StoreFuture},
     time::Timestamp,
 };
 

@@ -3,9 +3,10 @@
 use std::cmp::Reverse;
 
 use scrip_core::{
-    caller::Inquiry,
     listing::{ListTokens, Listing, Outline, Position, SURVEY_TOKENS_MAX, SurveyTokens, Surveyed},
-    store::{ListingStore, StoreFuture, TokenRecord},
+    policy::Inquiry,
+    store::{ListingStore, StoreFuture},
+    token::TokenRecord,
 };
 
 use crate::memory::{MemoryStore, Row};

@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 
 use scrip_core::{
     audit::{
-        AuditRecord,
-        chain::{Chain, Checkpoint, Entry, Head, Log, LogRecord, PruneChain, Tip},
-        trail::Access,
-        walk::{WalkRecords, Walked},
+        Access, AuditRecord, Chain, Checkpoint, Entry, Head, Log, LogRecord, PruneChain, Tip,
+        WalkRecords, Walked,
     },
-    caller::Inquiry,
     id::TenantId,
+    policy::Inquiry,
     store::{AuditStore, StoreError, StoreFuture},
 };
 

@@ -1,13 +1,12 @@
 //! Expiry, which removes everything that has ended at once, and the status for the operator.
 
 use scrip_core::{
-    audit::AuditRecord,
+    audit::{AuditRecord, NotedTime},
     measure::StoreMeasures,
     store::{Maintenance, StoreFuture, StoreStatus},
     threeds::SessionRecord,
     time::Timestamp,
-    token_intent::StoredTokenIntent,
-    vault_rows::NotedTime,
+    token::StoredTokenIntent,
 };
 
 use crate::memory::{MemoryStore, State};

@@ -1,15 +1,15 @@
 //! Changes of policy.
 
 use scrip_core::{
-    audit::AuditRecord,
-    caller::{Mandate, TenantDeletion},
-    directory::{DirectoryRecords, SystemKeys},
+    audit::{AuditRecord, DeletedTenant},
     error::Error,
     id::TenantId,
-    policy::{PolicyRecords, PolicyWrite},
-    store::{Changed, DecidePolicy, DirectoryStore, PolicyStore, StoreError, StoreFuture},
+    policy::{
+        DecidePolicy, DirectoryRecords, Mandate, PolicyRecords, PolicyWrite, SystemKeys,
+        TenantDeletion,
+    },
+    store::{Changed, DirectoryStore, PolicyStore, StoreError, StoreFuture},
     time::Timestamp,
-    vault_rows::DeletedTenant,
 };
 
 use crate::memory::{MemoryStore, State};

@@ -1,9 +1,8 @@
 //! 3-D Secure sessions and what is to be told of them, in lists.
 
 use scrip_core::{
-    caller::Inquiry,
     id::{SessionId, TenantId, TokenId},
-    policy::Signed,
+    policy::{Inquiry, Signed},
     store::{Changed, EventStore, SessionStore, StoreError, StoreFuture},
     threeds::{
         CardReference, ConvertedIntent, EventRecord, SessionCard, SessionRecord, SessionWrite,

@@ -3,14 +3,14 @@
 use std::cmp::Reverse;
 
 use scrip_core::{
-    caller::{Inquiry, Permit},
-    disclosure::DuplicateLookup,
     id::{TenantId, TokenId},
-    store::{
-        Batched, Beside, Changed, Deduplicate, DeleteToken, StoreError, StoreFuture, StoredToken,
-        TokenBatch, TokenRecord, TokenStore,
-    },
+    policy::{Inquiry, Permit},
+    store::{Beside, Changed, StoreError, StoreFuture, TokenStore},
     time::Timestamp,
+    token::{
+        Batched, Deduplicate, DeleteToken, StoredToken, TokenBatch, TokenRecord,
+        disclosure::DuplicateLookup,
+    },
 };
 
 use crate::memory::{MemoryStore, Row, State};

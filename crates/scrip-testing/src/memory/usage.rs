@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use scrip_core::{
-    audit::trail::active,
-    caller::Mandate,
+    audit::seen::active,
     id::TenantId,
-    store::{StoreFuture, TokenRecord, UsageStore},
+    policy::Mandate,
+    store::{StoreFuture, UsageStore},
     time::{Month, Timestamp},
-    usage::{TypeUsage, Usage},
+    token::{TokenRecord, TypeUsage, Usage},
 };
 
 use crate::memory::{MemoryStore, Row};

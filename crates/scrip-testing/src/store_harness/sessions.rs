@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use scrip_core::{
-    audit::{
-        Operation,
-        chain::{Log, LogRecord},
-    },
+    audit::{Log, LogRecord, Operation},
     id::{SessionId, TenantId, TokenIntentId},
     store::{Changed, StoreError},
     threeds::{EventRecord, SessionCard, SessionRecord, SessionWrite},

@@ -3,8 +3,7 @@
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use scrip_core::audit::{
-    chain::Log,
-    head_file::KeptHead,
+    KeptHead, Log,
     verify::{Problem, Verified, Verifier},
 };
 use scrip_server::{

@@ -12,17 +12,16 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
-use scrip_core::bin_data::BinTable;
-use serde_json::json;
-
-use self::import::Report;
+use scrip_core::card::bin_data::BinTable;
 use scrip_server::{
     config::{Environment, Settings},
     control,
     files::bin_file,
     process,
 };
+use serde_json::json;
 
+use self::import::Report;
 use crate::commands::{
     Where,
     output::{Said, bytes, list},

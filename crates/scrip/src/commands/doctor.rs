@@ -8,9 +8,12 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 use anyhow::bail;
 use nix::sys::statvfs::statvfs;
 use scrip_core::{
-    Vault, audit::trail::Reads, directory::Directory, id::TenantId,
-    operations::purge_tenants::forged_deletions, store::KnownTime, time::Clock,
-    vault_rows::authentic_time,
+    Vault,
+    audit::{Reads, authentic_time::authentic_time},
+    id::TenantId,
+    operations::tenants::purge_tenants::forged_deletions,
+    policy::Directory,
+    time::{Clock, KnownTime},
 };
 use scrip_server::{
     config::{Environment, EpochKeysAt, LockMemory, Settings},

@@ -10,8 +10,8 @@ use anyhow::{Context, bail};
 use nix::unistd::{Uid, chown};
 use scrip_core::{
     Vault,
-    directory::Directory,
-    operations::create_tenant::{begin_vault_chain, found_vault},
+    operations::tenants::create_tenant::{begin_vault_chain, found_vault},
+    policy::Directory,
 };
 use scrip_seal::KeySource;
 use scrip_server::{

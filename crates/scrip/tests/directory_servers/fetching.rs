@@ -1,6 +1,6 @@
 //! Card ranges: everything at first, then what has changed, and always those that were good last.
 
-use scrip_core::{tenant::TenantKind, threeds::DirectoryServers, time::Timestamp};
+use scrip_core::{policy::TenantKind, threeds::DirectoryServers, time::Timestamp};
 use scrip_server::directory_servers::{Failure, Servers};
 use scrip_testing::directory_server::{DirectoryServer, Manner, erro, ranges};
 use scrip_threeds::{code::Scheme, format::CardNumber};

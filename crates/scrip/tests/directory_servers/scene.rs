@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use rustls::ServerConfig;
 use scrip_core::{
-    tenant::TenantKind,
+    policy::TenantKind,
     threeds::{DirectoryServers, Link, Terms, Unanswered},
 };
 use scrip_server::directory_servers::{

@@ -2,7 +2,7 @@
 //! the former's.
 
 use scrip_core::{
-    tenant::TenantKind::{Production, Test},
+    policy::TenantKind::{Production, Test},
     threeds::{DirectoryServers, Unanswered},
     time::Timestamp,
 };

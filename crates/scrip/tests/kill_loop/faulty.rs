@@ -3,7 +3,7 @@
 use std::{fs, io::Write, path::Path, sync::Arc};
 
 use scrip_api::{app::App, limiter::Limiter};
-use scrip_core::directory::Directory;
+use scrip_core::policy::Directory;
 use scrip_seal::RootKey;
 use scrip_server::{
     listen::serve,

@@ -1,6 +1,6 @@
 //! Controls: with a rule of disclosure taken out, the test must find the hole.
 
-use scrip_core::disclosure::{DisclosureRules, Rule};
+use scrip_core::token::disclosure::{DisclosureRules, Rule};
 
 use crate::{first_seed, generate::generate, run::TwinVaults, runtime, shrink::shrink};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    tenant::TenantKind,
+    policy::TenantKind,
     threeds::{Asking, DirectoryServers, Link, SchemeRanges, Terms},
 };
 use scrip_testing::directory_server::link_with;

@@ -28,7 +28,7 @@ mod world;
 
 use std::{env, ops::Range, thread};
 
-use scrip_core::disclosure::DisclosureRules;
+use scrip_core::token::disclosure::DisclosureRules;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{generate::generate, run::TwinVaults, shrink::shrink};

@@ -11,7 +11,7 @@ use std::{
 use axum::{body::Body, extract::Request};
 use futures_util::future::join_all;
 use http_body_util::BodyExt;
-use scrip_core::{disclosure::DisclosureRules, store::Store};
+use scrip_core::{store::Store, token::disclosure::DisclosureRules};
 use scrip_testing::{
     MemoryStore,
     contract::{Contract, Exchange, document},

@@ -5,20 +5,17 @@ use std::{sync::Arc, time::Duration};
 use scrip_api::{app::App, limiter::Limiter, router::InProcess};
 use scrip_core::{
     Vault,
-    access::AccessPolicy,
-    application::Name,
-    audit::trail::{AuditTrail, Reads},
-    caller::Mandate,
-    directory::Directory,
-    disclosure::DisclosureRules,
-    operations::{
+    audit::{AuditTrail, Reads},
+    operations::tenants::{
         create_tenant::{create_tenant, found_vault},
         update_tenant::set_tenant_quotas,
     },
-    permission::{ApplicationKind, Permission, Permissions, Transform},
-    quota::{Limit, Quotas},
+    policy::{
+        AccessPolicy, ApplicationKind, DeduplicationBehavior, Directory, Mandate, Name, Permission,
+        Permissions, Quotas, Settings, Tenant, TenantKind, Transform, tenant::quota::Limit,
+    },
     store::Store,
-    tenant::{DeduplicationBehavior, Settings, Tenant, TenantKind},
+    token::disclosure::DisclosureRules,
 };
 use scrip_seal::RootKey;
 use scrip_server::process::clock::ticks;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use scrip_core::caller::Needs;
+use scrip_core::policy::Needs;
 use serde_json::{Value, json};
 
 use crate::{

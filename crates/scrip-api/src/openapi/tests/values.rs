@@ -3,14 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use scrip_core::{
-    access::{Condition, RULES_MAX},
     audit::{EntityType, Operation, message::OUTCOMES},
-    bin_data::{Authentication, Brand, Funding},
-    listing::SURVEY_TOKENS_MAX,
-    page::{PAGE_SIZE, PAGE_SIZE_MAX},
-    permission::{ApplicationKind, Permission, Transform},
-    tenant::{DeduplicationBehavior, TenantKind},
-    token_type::TokenType,
+    card::bin_data::{Authentication, Brand, Funding},
+    listing::{
+        SURVEY_TOKENS_MAX,
+        page::{PAGE_SIZE, PAGE_SIZE_MAX},
+    },
+    policy::{
+        ApplicationKind, Condition, DeduplicationBehavior, Permission, TenantKind, Transform,
+        access::RULES_MAX,
+    },
+    token::TokenType,
 };
 use scrip_threeds::{
     code::{

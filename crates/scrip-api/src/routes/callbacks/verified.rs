@@ -11,10 +11,9 @@ use bytes::Bytes;
 use hyper::{Method, Request};
 use scrip_core::{
     audit::Operation,
-    caller::Origin,
     id::SessionId,
-    operations::receive_result::{Door, Posted, receive_result},
-    rate_limit::Network,
+    operations::sessions::receive_result::{Door, Posted, receive_result},
+    policy::{Origin, rate_limit::Network},
 };
 use scrip_threeds::{code::Scheme, message::MESSAGE_BYTES_MAX};
 use zeroize::Zeroizing;

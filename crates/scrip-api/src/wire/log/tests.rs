@@ -1,10 +1,7 @@
 //! Examples of the OpenAPI document, made by the code that writes responses.
 
 use scrip_core::{
-    audit::{
-        Operation,
-        chain::{Log, LogRecord},
-    },
+    audit::{Log, LogRecord, Operation},
     id::{ApiKeyId, ApplicationId, TenantId},
     time::Timestamp,
 };

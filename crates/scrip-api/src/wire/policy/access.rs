@@ -4,10 +4,12 @@
 mod tests;
 
 use scrip_core::{
-    access::{AccessPolicy, AccessRule, Condition, RULES_MAX, Reach},
-    container::Container,
     error::FieldError,
-    permission::{Permission, Permissions, Transform},
+    policy::{
+        AccessPolicy, AccessRule, Condition, Permission, Permissions, Reach, Transform,
+        access::RULES_MAX,
+    },
+    token::Container,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -4,17 +4,17 @@
 mod tests;
 
 use scrip_core::{
-    access::AccessPolicy,
-    answer::Rendered,
-    application::{ApiKeyRecord, ApiKeyText, Application, Name},
     error::FieldError,
-    operations::{
+    idempotency::Rendered,
+    listing::Page,
+    operations::applications::{
         create_api_key::CreatedApiKey,
         create_application::{CreateKey, CreatedApplication, NewApplication},
     },
-    page::Page,
-    permission::{ApplicationKind, Permission},
-    plain::Plain,
+    policy::{
+        AccessPolicy, ApiKeyRecord, ApiKeyText, Application, ApplicationKind, Name, Permission,
+    },
+    token::Plain,
 };
 use serde::Serialize;
 

@@ -4,12 +4,12 @@
 mod tests;
 
 use scrip_core::{
-    answer::Rendered,
-    operations::{
+    idempotency::Rendered,
+    operations::access_sessions::{
         authorize_access_session::Authorization, create_access_session::CreatedAccessSession,
     },
-    plain::Plain,
     time::Timestamp,
+    token::Plain,
 };
 use serde::Serialize;
 

@@ -6,15 +6,14 @@ mod tests;
 use std::collections::BTreeMap;
 
 use scrip_core::{
-    answer::Rendered,
-    application::Name,
     error::FieldError,
     id::TenantId,
-    operations::update_tenant::EditSettings,
-    plain::Plain,
-    policy::Stamp,
-    quota::Quotas,
-    tenant::{DeduplicationBehavior, Settings, Tenant, TenantKind, TenantRecord},
+    idempotency::Rendered,
+    operations::tenants::update_tenant::EditSettings,
+    policy::{
+        DeduplicationBehavior, Name, Quotas, Settings, Stamp, Tenant, TenantKind, TenantRecord,
+    },
+    token::Plain,
 };
 use serde::Serialize;
 use serde_json::Value;

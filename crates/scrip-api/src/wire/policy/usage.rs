@@ -5,7 +5,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use scrip_core::{answer::Rendered, usage::Usage};
+use scrip_core::{idempotency::Rendered, token::Usage};
 use serde::Serialize;
 
 use crate::wire::answer::render;

@@ -1,7 +1,7 @@
 //! The outcome of an authentication.
 
 use scrip_core::{
-    answer::Rendered,
+    idempotency::Rendered,
     threeds::{AuthenticationView, CardReference},
 };
 use scrip_threeds::{

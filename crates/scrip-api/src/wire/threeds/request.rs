@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use scrip_core::{
     error::FieldError,
     id::{TokenId, TokenIntentId},
-    operations::{authenticate_session::NewAuthentication, create_session::NewSession},
-    plain::Plain,
+    operations::sessions::{authenticate_session::NewAuthentication, create_session::NewSession},
     threeds::{CardReference, ChallengeMode},
+    token::Plain,
 };
 use scrip_threeds::{
     code::{Device, SessionType},

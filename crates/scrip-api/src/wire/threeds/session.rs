@@ -1,7 +1,7 @@
 //! A session, whole, and what its creator is told of it.
 
 use scrip_core::{
-    answer::Rendered,
+    idempotency::Rendered,
     threeds::{ChallengeMode, Rail, SessionView},
 };
 use scrip_threeds::code::{AcsInformation, Device, DeviceChannel, SessionType};

@@ -3,9 +3,9 @@
 #[cfg(test)]
 pub(crate) mod tests;
 
-use scrip_core::{
+use scrip_core::card::{
+    CardDetails,
     bin_data::{Authentication, Brand, Country, Funding},
-    card::CardDetails,
 };
 use serde::Serialize;
 

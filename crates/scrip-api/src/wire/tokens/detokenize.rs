@@ -1,7 +1,8 @@
 //! What a detokenization expression sees of a whole token.
 
 use scrip_core::{
-    operations::detokenize::Wholes, plain::Plain, token::TokenView, token_intent::TokenIntentView,
+    operations::tokens::detokenize::Wholes,
+    token::{Plain, TokenIntentView, TokenView},
 };
 use serde_json::{Map, Value};
 

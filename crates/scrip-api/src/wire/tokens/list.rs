@@ -6,14 +6,10 @@ mod tests;
 use axum::response::Response;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use scrip_core::{
-    answer::{Rendered, Span},
-    container::Container,
-    cursor_page::{CursorPage, TokenFilter, TokensAsked},
     id::TokenId,
-    numbered_page::NumberedAsked,
-    page::{PAGE_SIZE, Page},
-    token::TokenView,
-    token_type::TokenType,
+    idempotency::{Rendered, answer::Span},
+    listing::{CursorPage, NumberedAsked, Page, TokenFilter, TokensAsked, page::PAGE_SIZE},
+    token::{Container, TokenType, TokenView},
 };
 use scrip_seal::{Fingerprint, Sealed};
 use serde::Serialize;

@@ -4,11 +4,12 @@
 //! might write is refused with the rule that it breaks.
 
 use scrip_core::{
-    cursor_page::{TokenFilter, TokensAsked},
     id::TokenId,
-    numbered_page::NumberedAsked,
-    page::{PAGE_SIZE, PAGE_SIZE_MAX, PageAsked},
-    plain::Plain,
+    listing::{
+        NumberedAsked, PageAsked, TokenFilter, TokensAsked,
+        page::{PAGE_SIZE, PAGE_SIZE_MAX},
+    },
+    token::Plain,
 };
 use scrip_seal::Fingerprint;
 
@@ -71,7 +72,7 @@ fn read_terms(fields: &mut Fields) -> Option<Vec<Term>> {
     fields.parse(query, terms).given()
 }
 
-type Container = scrip_core::container::Container;
+type Container = scrip_core::token::Container;
 
 fn by_cursor(terms: Vec<Term>) -> Result<(TokenFilter, Option<Container>), ParseError> {
     const ONE: Rule = "must have one term about type, fingerprint, data or metadata.<name>, and \

@@ -6,14 +6,11 @@ pub(crate) mod tests;
 use std::collections::BTreeMap;
 
 use scrip_core::{
-    answer::Rendered,
-    bank::BankDetails,
-    container::Containers,
+    card::bank::BankDetails,
     error::FieldError,
-    plain::Plain,
+    idempotency::Rendered,
     time::Timestamp,
-    token::{NewToken, TokenPatch, TokenSource, TokenView, Written},
-    token_type::TokenType,
+    token::{Containers, NewToken, Plain, TokenPatch, TokenSource, TokenType, TokenView, Written},
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -152,7 +149,7 @@ struct ExtrasBody {
 
 /// The answer to Create Token, without the data.
 pub(crate) fn created(written: &Written) -> Rendered {
-    let behavior = written.deduplicated.map(scrip_core::tenant::DeduplicationBehavior::as_str);
+    let behavior = written.deduplicated.map(scrip_core::policy::DeduplicationBehavior::as_str);
     let extras = ExtrasBody { deduplicated: behavior.is_some(), deduplication_behavior: behavior };
     render(201, &written.token, Some(extras))
 }

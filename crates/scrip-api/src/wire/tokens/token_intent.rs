@@ -4,11 +4,9 @@
 mod tests;
 
 use scrip_core::{
-    answer::Rendered,
     error::FieldError,
-    plain::Plain,
-    token_intent::{IntentAuthentication, NewTokenIntent, TokenIntentView},
-    token_type::TokenType,
+    idempotency::Rendered,
+    token::{IntentAuthentication, NewTokenIntent, Plain, TokenIntentView, TokenType},
 };
 use serde::Serialize;
 

@@ -1,13 +1,10 @@
 //! Tokens inside of any JSON.
 
 use scrip_core::{
-    answer::{Rendered, Span},
     error::{Error, FieldError},
-    operations::tokenize::Requested,
-    path::AttributePath,
-    plain::Plain,
-    token::{NewToken, Written},
-    token_type::TokenType,
+    idempotency::{Rendered, answer::Span},
+    operations::tokens::tokenize::Requested,
+    token::{AttributePath, NewToken, Plain, TokenType, Written},
 };
 use serde_json::{Map, Value};
 

@@ -6,12 +6,10 @@
 use serde_json::Value;
 
 use crate::token::{
-    Body, TokenType, WorkMeter,
+    Body, TokenType, Withheld, WorkMeter,
     disclosure::{DisclosureRules, Rule},
     expression::compiled::compile,
 };
-
-pub use crate::token::Withheld; // ALIAS
 
 /// How many of the hidden inputs of an expression a patch names, whatever values it gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,15 +7,13 @@ use crate::{
     error::{Error, Refusal},
     policy::Caller,
     token::{
-        Body, TokenPatch, TokenRecord, TokenType, WorkMeter,
+        Body, ExpressionMarks, TokenPatch, TokenRecord, TokenType, WorkMeter,
         disclosure::{
             DisclosureRules, Rule, has_reveal_right, is_harmless_fingerprint, is_last4_index,
         },
         expression::compiled::compile,
     },
 };
-
-pub use crate::token::ExpressionMarks; // ALIAS
 
 /// The flags that a write stores next to the digests of a token's expressions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,12 +14,11 @@ use crate::{
     },
     time::Timestamp,
     token::{
-        Body, Containers, Cvc, Deduplicate, InsertToken, NewToken, Plain, StoredToken, TokenPatch,
-        TokenRecord, TokenType, TokenView, TokenWrite, WorkMeter,
+        Body, Containers, Cvc, Deduplicate, ExpressionMarks, InsertToken, NewToken, Plain,
+        StoredToken, TokenPatch, TokenRecord, TokenType, TokenView, TokenWrite, Withheld,
+        WorkMeter,
         cvc::{prepare_cvc, seal_cvc, take_cvc},
-        disclosure::{
-            ExpressionMarks, ExpressionTrust, Withheld, check_conversion, has_reveal_right,
-        },
+        disclosure::{ExpressionTrust, check_conversion, has_reveal_right},
         expression::evaluation::{Evaluated, Evaluation, Failures, IdSource, token_id},
         reveal::{Audience, show},
         write::conversion::{Source, SourceIntent},

@@ -12,10 +12,10 @@ use crate::{
     time::Timestamp,
     token::{
         Body, Containers, Cvc, CvcChange, Deduplicate, Modified, Plain, StoredToken, TokenPatch,
-        TokenRecord, TokenType, TokenView, TokenWrite, UpdateToken, Written,
+        TokenRecord, TokenType, TokenView, TokenWrite, UpdateToken, Withheld, Written,
         cvc::{seal_cvc, take_cvc},
         disclosure::{
-            ExpressionTrust, LifeChange, Named, PartialPatch, PatchedExpressions, Rule, Withheld,
+            ExpressionTrust, LifeChange, Named, PartialPatch, PatchedExpressions, Rule,
             check_expression_change, check_gain, check_life, check_public_move,
             drop_inherited_expressions, effective_mask, has_own_fingerprint_expression,
             has_reveal_right, named_inputs,

@@ -5,7 +5,7 @@ use std::{fs, num::NonZeroU32, path::Path, time::Duration};
 use anyhow::Context;
 use ipnet::{IpNet, Ipv4Net};
 use redis::{Client, ConnectionInfo, IntoConnectionInfo};
-use scrip_core::rate_limit::{Action, Rate};
+use scrip_core::policy::rate_limit::{Action, Rate};
 use zeroize::Zeroizing;
 
 use crate::config::value::{Form, Value};

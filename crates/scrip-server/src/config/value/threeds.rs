@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use hyper::Uri;
 use rustls::pki_types::ServerName;
-use scrip_core::tenant::TenantKind;
+use scrip_core::policy::TenantKind;
 use scrip_threeds::{code::Scheme, format::Text};
 
 use crate::{

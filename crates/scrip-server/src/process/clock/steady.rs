@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use scrip_core::{store::KnownTime, time::Timestamp};
+use scrip_core::time::{KnownTime, Timestamp};
 
 /// Two clocks, read at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The access log: reads that are recorded gather, and are written as one.
 
 use scrip_core::{
-    audit::{chain::Log, trail::Access},
+    audit::{Access, Log},
     id::{TenantId, TokenId},
     measure::LogMeasures,
     store::StoreError,

@@ -6,7 +6,7 @@
 use deadpool_postgres::Transaction;
 use scrip_core::{
     audit::{
-        chain::Log,
+        Log,
         verify::{Ends, Verifier},
     },
     store::StoreError,

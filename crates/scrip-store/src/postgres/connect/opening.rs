@@ -3,7 +3,7 @@
 
 use scrip_core::{
     audit::{
-        chain::Log,
+        Log,
         verify::{Ends, Verifier},
     },
     store::StoreError,

@@ -3,10 +3,7 @@
 
 use deadpool_postgres::Object;
 use scrip_core::{
-    audit::{
-        AuditRecord,
-        chain::{Entry, Head, Log, LogRow, Tip},
-    },
+    audit::{AuditRecord, Entry, Head, Log, LogRow, Tip},
     id::TenantId,
     store::StoreError,
 };

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use scrip_core::{audit::chain::Log, id::TenantId, store::StoreError};
+use scrip_core::{audit::Log, id::TenantId, store::StoreError};
 use tokio::sync::OwnedMutexGuard;
 
 /// As long as the engine lets somebody wait for a lock.

@@ -4,11 +4,13 @@ use std::{collections::HashSet, iter};
 
 use deadpool_postgres::Object;
 use scrip_core::{
-    answer::AnswerRecord,
-    disclosure::{DuplicateKey, DuplicateLookup},
     id::TenantId,
-    store::{InsertToken, StoreError, StoredToken},
-    token_intent::StoredTokenIntent,
+    idempotency::AnswerRecord,
+    store::StoreError,
+    token::{
+        InsertToken, StoredToken, StoredTokenIntent,
+        disclosure::{DuplicateKey, DuplicateLookup},
+    },
 };
 use tokio_postgres::{Row, Statement, types::ToSql};
 use uuid::Uuid;

@@ -7,10 +7,7 @@
 //! in a circle.
 
 use scrip_core::{
-    audit::{
-        AuditRecord,
-        chain::{Entry, Log},
-    },
+    audit::{AuditRecord, Entry, Log},
     id::TenantId,
     store::StoreError,
 };

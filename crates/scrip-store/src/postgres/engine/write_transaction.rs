@@ -1,6 +1,6 @@
 //! A transaction of PostgreSQL, as shared code writes to it.
 
-use scrip_core::{answer::AnswerRecord, audit::AuditRecord, id::TenantId, store::StoreError};
+use scrip_core::{audit::AuditRecord, id::TenantId, idempotency::AnswerRecord, store::StoreError};
 
 use crate::{
     postgres::engine::{

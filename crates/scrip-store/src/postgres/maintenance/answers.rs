@@ -3,11 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use scrip_core::{
-    answer::AnswerRecord,
-    store::{
-        AnswerStore, AskedAnswer, Claimed, Outcome, Render, StoreError, StoreFuture, StoredAnswer,
-    },
+    idempotency::{AnswerRecord, AskedAnswer, Claimed, StoredAnswer},
+    store::{AnswerStore, StoreError, StoreFuture},
     time::Timestamp,
+    token::{Outcome, Render},
 };
 
 use crate::{

@@ -2,9 +2,9 @@
 //! tenant's turn: a count is kept by its number, and the later time wins.
 
 use scrip_core::{
-    guessing_budget::{Bucket, GuessRecord, GuessStore},
     id::TenantId,
-    store::StoreFuture,
+    policy::guessing_budget::{Bucket, GuessRecord},
+    store::{GuessStore, StoreFuture},
     time::Timestamp,
 };
 use tokio_postgres::types::ToSql;

@@ -1,11 +1,10 @@
 //! What there is in the database, for the operator, and what is done in the background.
 
 use scrip_core::{
-    audit::AuditRecord,
+    audit::{AuditRecord, NotedTime},
     measure::{ReaderMeasures, StoreMeasures},
     store::{Maintenance, StoreError, StoreFuture, StoreStatus},
     time::Timestamp,
-    vault_rows::NotedTime,
 };
 
 use crate::{

@@ -2,7 +2,7 @@
 //! so any number of nodes can sweep: whoever comes second finds others, or another tenant's.
 
 use scrip_core::{
-    audit::{AuditRecord, chain::Log},
+    audit::{AuditRecord, Log},
     id::{SessionId, TenantId, TokenIntentId},
     store::StoreError,
     time::Timestamp,

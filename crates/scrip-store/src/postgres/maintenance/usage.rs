@@ -2,10 +2,10 @@
 //! active is noted in the transaction of the record of the read.
 
 use scrip_core::{
-    caller::Mandate,
+    policy::Mandate,
     store::{StoreError, StoreFuture, UsageStore},
     time::Month,
-    usage::Usage,
+    token::Usage,
 };
 
 use crate::{

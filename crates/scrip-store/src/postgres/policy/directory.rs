@@ -1,7 +1,7 @@
 //! The policy of every tenant, read whole.
 
 use scrip_core::{
-    directory::{DirectoryRecords, SystemKeys},
+    policy::{DirectoryRecords, SystemKeys},
     store::{DirectoryStore, StoreFuture},
 };
 

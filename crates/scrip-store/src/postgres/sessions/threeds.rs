@@ -1,8 +1,8 @@
 //! 3-D Secure sessions, and the events that tell of them.
 
 use scrip_core::{
-    caller::Inquiry,
     id::{SessionId, TokenId},
+    policy::Inquiry,
     store::{Changed, EventStore, SessionStore, StoreFuture},
     threeds::{EventRecord, SessionRecord, SessionWrite},
     time::Timestamp,

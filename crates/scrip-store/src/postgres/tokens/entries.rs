@@ -1,6 +1,6 @@
 //! The entries by which tokens are found: one for each facet in each container.
 
-use scrip_core::store::{StoreError, TokenRecord};
+use scrip_core::{store::StoreError, token::TokenRecord};
 
 use crate::{
     facets::{entry_columns, is_found_alike},

@@ -8,14 +8,14 @@
 use std::collections::HashSet;
 
 use scrip_core::{
-    answer::AnswerRecord,
-    audit::chain::Log,
+    audit::Log,
     id::{TenantId, TokenId},
+    idempotency::AnswerRecord,
     measure::LogMeasures,
-    store::{
-        Batched, Beside, Deduplicate, InsertToken, Outcome, StoreError, TokenBatch, TokenWrite,
+    store::{Beside, StoreError},
+    token::{
+        Batched, Deduplicate, InsertToken, Outcome, StoredTokenIntent, TokenBatch, TokenWrite,
     },
-    token_intent::StoredTokenIntent,
 };
 use scrip_seal::Fingerprint;
 

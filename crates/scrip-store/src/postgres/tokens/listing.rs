@@ -1,10 +1,11 @@
 //! Lists and surveys of tokens.
 
 use scrip_core::{
-    caller::Inquiry,
     id::TenantId,
     listing::{Facet, ListTokens, Listing, Position, SurveyTokens, Surveyed},
-    store::{ListingStore, StoreError, StoreFuture, StoredToken},
+    policy::Inquiry,
+    store::{ListingStore, StoreError, StoreFuture},
+    token::StoredToken,
 };
 use tokio_postgres::Row;
 

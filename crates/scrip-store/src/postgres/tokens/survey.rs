@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use scrip_core::{
     id::TenantId,
-    listing::{SURVEY_CONTAINERS_MAX, Span, SurveyTokens},
+    listing::{SURVEY_CONTAINERS_MAX, SurveyTokens},
     store::StoreError,
+    token::Span,
 };
 
 use crate::{

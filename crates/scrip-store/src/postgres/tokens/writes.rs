@@ -1,15 +1,14 @@
 //! Tokens: found, written and removed.
 
 use scrip_core::{
-    caller::{Inquiry, Permit},
-    disclosure::DuplicateLookup,
     id::{TenantId, TokenId},
-    store::{
-        Batched, Changed, CvcChange, DeleteToken, StoreError, StoreFuture, StoredToken, TokenBatch,
-        TokenRecord, TokenStore,
-    },
+    policy::{Inquiry, Permit},
+    store::{Changed, StoreError, StoreFuture, TokenStore},
     time::Timestamp,
-    token_type::TokenType,
+    token::{
+        Batched, CvcChange, DeleteToken, StoredToken, TokenBatch, TokenRecord, TokenType,
+        disclosure::DuplicateLookup,
+    },
 };
 
 use crate::{

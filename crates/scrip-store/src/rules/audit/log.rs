@@ -5,7 +5,7 @@
 
 use scrip_core::{
     audit::{
-        chain::{Chain, Checkpoint, Head, LogRecord, LogRow, PruneChain},
+        Chain, Checkpoint, Head, LogRecord, LogRow, PruneChain,
         verify::{Ends, Verifier},
     },
     id::TenantId,

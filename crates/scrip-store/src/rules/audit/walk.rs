@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use scrip_core::{
-    audit::walk::{DISORDER_MS, WalkRecords, Walked},
+    audit::{WalkRecords, Walked, walk::DISORDER_MS},
     store::StoreError,
 };
 

@@ -2,17 +2,15 @@
 //! changed. What returns an error inside, or finds nothing to change, is taken back by the engine.
 
 use scrip_core::{
-    application::{ApiKeyRecord, ApplicationRecord},
-    audit::AuditRecord,
-    caller::TenantDeletion,
-    directory::SystemKeys,
+    audit::{AuditRecord, DeletedTenant},
     error::Error,
     id::TenantId,
-    policy::{PolicyRecords, PolicySeal, PolicyWrite, Signed, Stamp},
-    store::{Changed, DecidePolicy, PolicyEdit, StoreError},
-    tenant::TenantRecord,
+    policy::{
+        ApiKeyRecord, ApplicationRecord, DecidePolicy, PolicyEdit, PolicyRecords, PolicySeal,
+        PolicyWrite, Signed, Stamp, SystemKeys, TenantDeletion, TenantRecord,
+    },
+    store::{Changed, StoreError},
     time::Timestamp,
-    vault_rows::DeletedTenant,
 };
 use scrip_seal::{Mac, WrappedTenantKeys};
 

@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 
 use scrip_core::{
-    application::{ApiKeyRecord, ApplicationRecord},
-    directory::{DirectoryRecords, SystemKeys},
     id::TenantId,
-    policy::{Alteration, PolicyRecords, PolicySeal, Signed, Stamp},
+    policy::{
+        Alteration, ApiKeyRecord, ApplicationRecord, DirectoryRecords, PolicyRecords, PolicySeal,
+        Signed, Stamp, SystemKeys, TenantRecord,
+    },
     store::StoreError,
-    tenant::TenantRecord,
 };
 use scrip_seal::{Sealed, WrappedTenantKeys};
 

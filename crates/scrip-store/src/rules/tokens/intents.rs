@@ -5,7 +5,7 @@ use scrip_core::{
     id::{TenantId, TokenIntentId},
     store::{Changed, StoreError},
     time::Timestamp,
-    token_intent::{StoredTokenIntent, TokenIntentRecord},
+    token::{StoredTokenIntent, TokenIntentRecord},
 };
 
 use crate::{

@@ -2,8 +2,9 @@
 
 use scrip_core::{
     id::TenantId,
-    listing::{Facet, ListTokens, Listing, Position, STRETCH_BYTES_MAX, Span},
-    store::{StoreError, StoredToken},
+    listing::{Facet, ListTokens, Listing, Position, STRETCH_BYTES_MAX},
+    store::StoreError,
+    token::{Span, StoredToken},
 };
 
 pub(crate) const MISFILED: StoreError =

@@ -1,10 +1,12 @@
 //! A token's row, to and from its record.
 
 use scrip_core::{
-    cvc::CvcRecord,
-    disclosure::{DuplicateKey, DuplicateKeys},
     id::TenantId,
-    store::{Modified, StoreError, StoredToken, TokenRecord},
+    store::StoreError,
+    token::{
+        CvcRecord, Modified, StoredToken, TokenRecord,
+        disclosure::{DuplicateKey, DuplicateKeys},
+    },
 };
 use scrip_seal::IndexDigest;
 

@@ -8,10 +8,11 @@ use std::{
 use scrip_core::{
     id::TenantId,
     listing::{
-        Facet, Outline, SURVEY_CONTAINERS_MAX, SURVEY_ENTRIES_MAX, SURVEY_TOKENS_MAX, Span,
-        SurveyTokens, Surveyed,
+        Facet, Outline, SURVEY_CONTAINERS_MAX, SURVEY_ENTRIES_MAX, SURVEY_TOKENS_MAX, SurveyTokens,
+        Surveyed,
     },
     store::StoreError,
+    token::Span,
 };
 use scrip_seal::IndexDigest;
 

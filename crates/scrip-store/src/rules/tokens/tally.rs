@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use scrip_core::{
     id::TenantId,
     time::{Month, Timestamp},
-    token_type::TokenType,
+    token::TokenType,
 };
 
 /// In their order, so that a savepoint takes back the last ones.

@@ -5,13 +5,13 @@ use std::cmp::Reverse;
 
 use scrip_core::{
     audit::{AuditRecord, Operation},
-    disclosure::DuplicateLookup,
     id::{TenantId, TokenId, TokenIntentId},
-    store::{
-        Batched, Changed, CvcChange, Deduplicate, DeleteToken, InsertToken, Obstacle, Outcome,
-        StoreError, StoredToken, TokenRecord, TokenWrite, UpdateToken,
-    },
+    store::{Changed, StoreError},
     time::Timestamp,
+    token::{
+        Batched, CvcChange, Deduplicate, DeleteToken, InsertToken, Obstacle, Outcome, StoredToken,
+        TokenRecord, TokenWrite, UpdateToken, disclosure::DuplicateLookup,
+    },
 };
 
 use crate::{

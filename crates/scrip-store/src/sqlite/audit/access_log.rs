@@ -11,10 +11,7 @@ use std::{
 
 use rusqlite::Connection;
 use scrip_core::{
-    audit::{
-        chain::{Entry, Log},
-        trail::Access,
-    },
+    audit::{Access, Entry, Log},
     id::{TenantId, TokenId},
     store::StoreError,
     time::{Month, Ticks},

@@ -1,13 +1,9 @@
 //! The chains of a log: the same tables and statements in the vault and in the access log.
 
 use scrip_core::{
-    audit::{
-        chain::{Chain, Checkpoint, Head, Log, LogRecord, PruneChain},
-        trail::Access,
-        walk::{WalkRecords, Walked},
-    },
-    caller::Inquiry,
+    audit::{Access, Chain, Checkpoint, Head, Log, LogRecord, PruneChain, WalkRecords, Walked},
     id::TenantId,
+    policy::Inquiry,
     store::{AuditStore, StoreFuture},
 };
 

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use scrip_core::{
     audit::{
-        chain::Log,
+        Log,
         verify::{Ends, Verifier},
     },
     store::StoreError,

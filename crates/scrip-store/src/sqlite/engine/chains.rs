@@ -5,10 +5,7 @@ use std::collections::HashMap;
 
 use rusqlite::Connection;
 use scrip_core::{
-    audit::{
-        AuditRecord,
-        chain::{Entry, Head, HeadSigner, Log, LogRow, Tip},
-    },
+    audit::{AuditRecord, Entry, Head, HeadSigner, Log, LogRow, Tip},
     id::TenantId,
     store::StoreError,
 };

@@ -8,7 +8,7 @@ use std::ops::Deref;
 
 use rusqlite::Connection;
 use scrip_core::{
-    audit::{AuditRecord, chain::Entry},
+    audit::{AuditRecord, Entry},
     store::StoreError,
 };
 

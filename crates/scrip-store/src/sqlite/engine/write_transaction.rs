@@ -1,12 +1,9 @@
 //! A transaction of the embedded engine, as shared code writes to it.
 
 use scrip_core::{
-    answer::AnswerRecord,
-    audit::{
-        AuditRecord,
-        chain::{Entry, Log},
-    },
+    audit::{AuditRecord, Entry, Log},
     id::TenantId,
+    idempotency::AnswerRecord,
     store::StoreError,
 };
 

@@ -2,7 +2,8 @@
 
 use rusqlite::Connection;
 use scrip_core::{
-    store::{AnswerStore, AskedAnswer, Claimed, StoreError, StoreFuture, StoredAnswer},
+    idempotency::{AskedAnswer, Claimed, StoredAnswer},
+    store::{AnswerStore, StoreError, StoreFuture},
     time::Timestamp,
 };
 

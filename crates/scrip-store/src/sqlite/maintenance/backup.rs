@@ -12,7 +12,7 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags};
-use scrip_core::{directory::DirectoryRecords, store::StoreError};
+use scrip_core::{policy::DirectoryRecords, store::StoreError};
 
 use crate::{
     rules::policy::directory::find_system_keys,

@@ -2,9 +2,9 @@
 
 use rusqlite::Connection;
 use scrip_core::{
-    guessing_budget::{Bucket, GuessRecord, GuessStore},
     id::TenantId,
-    store::{StoreError, StoreFuture},
+    policy::guessing_budget::{Bucket, GuessRecord},
+    store::{GuessStore, StoreError, StoreFuture},
     time::Timestamp,
 };
 

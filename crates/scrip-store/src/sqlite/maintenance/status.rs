@@ -4,11 +4,10 @@ use std::{fs, path::Path};
 
 use rusqlite::Connection;
 use scrip_core::{
-    audit::AuditRecord,
+    audit::{AuditRecord, NotedTime},
     measure::StoreMeasures,
     store::{Maintenance, StoreError, StoreFuture, StoreStatus},
     time::Timestamp,
-    vault_rows::NotedTime,
 };
 
 use crate::{

@@ -3,11 +3,11 @@
 
 use rusqlite::Connection;
 use scrip_core::{
-    caller::Mandate,
     id::TenantId,
+    policy::Mandate,
     store::{StoreError, StoreFuture, UsageStore},
     time::Month,
-    usage::Usage,
+    token::Usage,
 };
 
 use crate::{

@@ -3,15 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use scrip_core::{
-    application::ApiKeyRecord,
-    audit::AuditRecord,
-    caller::{Mandate, TenantDeletion},
+    audit::{AuditRecord, DeletedTenant},
     error::Error,
     id::TenantId,
-    policy::PolicyRecords,
-    store::{Changed, DecidePolicy, PolicyStore, StoreError, StoreFuture},
+    policy::{ApiKeyRecord, DecidePolicy, Mandate, PolicyRecords, TenantDeletion},
+    store::{Changed, PolicyStore, StoreError, StoreFuture},
     time::Timestamp,
-    vault_rows::DeletedTenant,
 };
 use scrip_seal::WrappedTenantKeys;
 

@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 use scrip_core::{
-    directory::{DirectoryRecords, SystemKeys},
+    policy::{DirectoryRecords, SystemKeys},
     store::{DirectoryStore, StoreError, StoreFuture},
 };
 

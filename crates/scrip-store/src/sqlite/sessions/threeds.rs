@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    caller::Inquiry,
     id::{SessionId, TokenId},
+    policy::Inquiry,
     store::{Changed, EventStore, SessionStore, StoreError, StoreFuture},
     threeds::{EventRecord, SessionRecord, SessionWrite},
     time::Timestamp,

@@ -1,10 +1,7 @@
 //! The entries by which tokens are found: one for each facet in each container.
 
 use rusqlite::Connection;
-use scrip_core::{
-    id::TenantId,
-    store::{StoreError, TokenRecord},
-};
+use scrip_core::{id::TenantId, store::StoreError, token::TokenRecord};
 
 use crate::{
     facets::{entries, is_found_alike},

@@ -2,11 +2,11 @@
 
 use scrip_core::{
     audit::AuditRecord,
-    caller::Inquiry,
     id::{TenantId, TokenIntentId},
+    policy::Inquiry,
     store::{Beside, Changed, StoreError, StoreFuture, TokenIntentStore},
     time::Timestamp,
-    token_intent::StoredTokenIntent,
+    token::StoredTokenIntent,
 };
 
 use crate::{

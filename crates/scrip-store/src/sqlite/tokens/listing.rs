@@ -2,9 +2,9 @@
 
 use rusqlite::Connection;
 use scrip_core::{
-    caller::Inquiry,
     id::TenantId,
     listing::{Facet, ListTokens, Listing, Position, SurveyTokens, Surveyed},
+    policy::Inquiry,
     store::{ListingStore, StoreError, StoreFuture},
 };
 

@@ -2,15 +2,14 @@
 
 use rusqlite::Connection;
 use scrip_core::{
-    caller::{Inquiry, Permit},
-    disclosure::{DuplicateKey, DuplicateLookup},
     id::{TenantId, TokenId},
-    store::{
-        Batched, Changed, CvcChange, DeleteToken, StoreError, StoreFuture, StoredToken, TokenBatch,
-        TokenRecord, TokenStore,
-    },
+    policy::{Inquiry, Permit},
+    store::{Changed, StoreError, StoreFuture, TokenStore},
     time::Timestamp,
-    token_type::TokenType,
+    token::{
+        Batched, CvcChange, DeleteToken, StoredToken, TokenBatch, TokenRecord, TokenType,
+        disclosure::{DuplicateKey, DuplicateLookup},
+    },
 };
 
 use crate::{

@@ -4,21 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
     audit::{
-        Operation,
-        chain::{Log, LogRecord},
-        trail::{AuditTrail, Reads, Seen},
+        AuditTrail, Log, LogRecord, Operation, Reads, Seen,
         verify::{Ends, Verifier},
     },
-    caller::{Caller, Mandate},
     error::Error,
     operations::{
-        delete_tenant::{delete_tenant, delete_tenant_by_id},
-        delete_token::delete_token,
-        get_token::get_token,
-        prune_logs::prune_logs,
+        logs::prune_logs::prune_logs,
+        tenants::delete_tenant::{delete_tenant, delete_tenant_by_id},
+        tokens::{delete_token::delete_token, get_token::get_token},
     },
-    permission::Transform,
-    tenant::{Settings, Tenant},
+    policy::{Caller, Mandate, Settings, Tenant, Transform},
 };
 use scrip_testing::{
     clock::START,
@@ -178,9 +173,11 @@ async fn the_records_of_a_deleted_tenant_are_kept_as_it_wanted(world: VaultHarne
     let id = create(&world.vault, &caller, card(VISA)).await.unwrap().token.id;
     get_token(&world.vault, &caller, &id).await.unwrap();
     delete_tenant(&world.vault, Mandate::of_operator(Arc::clone(&tenant))).await.unwrap();
-    while scrip_core::operations::purge_tenants::purge_tenants(&world.vault, &[]).await.unwrap() > 0
-    {
-    }
+    while scrip_core::operations::tenants::purge_tenants::purge_tenants(&world.vault, &[])
+        .await
+        .unwrap()
+        > 0
+    {}
     assert_eq!(counts(&world, &tenant).await, [4, 1]);
     world.clock.advance(24 * HOUR);
     prune(&world).await;

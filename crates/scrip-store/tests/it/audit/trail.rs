@@ -5,16 +5,14 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 use rusqlite::{Connection, types::Value};
 use scrip_core::{
     audit::{
-        chain::Log,
-        head_file::{KeptHead, still_has},
+        KeptHead, Log,
+        head_file::still_has,
         verify::{Fault, Verified, Verifier},
     },
-    caller::Caller,
     id::TenantId,
-    operations::{delete_token::delete_token, prune_logs::prune_logs},
-    permission::Transform,
+    operations::{logs::prune_logs::prune_logs, tokens::delete_token::delete_token},
+    policy::{Caller, Settings, Transform},
     store::Store,
-    tenant::Settings,
 };
 use scrip_seal::{AuditKey, Mac};
 use scrip_store::sqlite::trail::walk_log;

@@ -4,24 +4,21 @@ use std::{collections::BTreeSet, future::ready, path::PathBuf, sync::Arc, time::
 
 use rusqlite::Connection;
 use scrip_core::{
-    audit::chain::Log,
-    caller::Caller,
+    audit::Log,
     error::Error,
     id::{TenantId, TokenId},
     operations::{
-        create_token_intent::create_token_intent,
-        delete_token::delete_token,
-        expire_token::{expire_token, expire_token_intent},
-        get_token::get_token,
-        prune_logs::prune_logs,
+        logs::prune_logs::prune_logs,
+        token_intents::create_token_intent::create_token_intent,
+        tokens::{
+            delete_token::delete_token,
+            expire_token::{expire_token, expire_token_intent},
+            get_token::get_token,
+        },
     },
-    permission::{Permission, Transform},
-    plain::Plain,
-    tenant::{Settings, Tenant},
+    policy::{Caller, Permission, Settings, Tenant, Transform},
     time::Clock,
-    token::NewToken,
-    token_intent::NewTokenIntent,
-    token_type::TokenType,
+    token::{NewToken, NewTokenIntent, Plain, TokenType},
 };
 use scrip_testing::{
     policy::{TOKENS, rule, ruled},

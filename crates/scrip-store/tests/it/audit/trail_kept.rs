@@ -1,10 +1,7 @@
 //! The heads that are kept apart: what their file says, and what became of a chain since.
 
 use scrip_core::{
-    audit::{
-        chain::Log,
-        head_file::{KeptHead, KeptHeads, Went},
-    },
+    audit::{KeptHead, KeptHeads, Log, head_file::Went},
     id::TenantId,
 };
 use scrip_seal::Mac;

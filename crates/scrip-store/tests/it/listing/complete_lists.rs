@@ -1,10 +1,9 @@
 //! What a store lists, walked through from end to end, stretch by stretch.
 
 use scrip_core::{
-    container::Container,
-    listing::{Facet, ListTokens, Position, Spans, SurveyTokens},
-    permission::Permission,
-    token_type::TokenType,
+    listing::{Facet, ListTokens, Position, SurveyTokens},
+    policy::Permission,
+    token::{Container, Spans, TokenType},
 };
 use scrip_seal::{Fingerprint, IndexDigest};
 use scrip_testing::store_harness::StoreHarness;

@@ -5,17 +5,14 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use scrip_core::{
     audit::{
-        AuditRecord, EntityType, Operation,
-        chain::{Log, LogRecord},
-        trail::{Access, AuditTrail, Reads, Seen},
-        walk::RecordFilter,
+        Access, AuditRecord, AuditTrail, EntityType, Log, LogRecord, Operation, Reads,
+        RecordFilter, Seen,
     },
-    caller::Caller,
     error::Error,
-    operations::list_logs::{LogPage, LogsAsked, list_logs},
-    permission::{ApplicationKind, Permission},
-    store::Deduplicate,
+    operations::logs::list_logs::{LogPage, LogsAsked, list_logs},
+    policy::{ApplicationKind, Caller, Permission},
     time::Timestamp,
+    token::Deduplicate,
 };
 use scrip_seal::Sealed;
 use scrip_testing::{

@@ -8,13 +8,10 @@ use std::{
 
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use scrip_core::{
-    caller::Caller,
-    cursor_page::{CursorPage, TokenFilter, TokensAsked},
-    operations::{delete_token::delete_token, list_tokens::list_tokens},
-    permission::Transform,
-    tenant::Settings,
-    token::TokenPatch,
-    token_type::TokenType,
+    listing::{CursorPage, TokenFilter, TokensAsked},
+    operations::tokens::{delete_token::delete_token, list_tokens::list_tokens},
+    policy::{Caller, Settings, Transform},
+    token::{TokenPatch, TokenType},
 };
 use scrip_seal::Sealed;
 use scrip_testing::{

@@ -3,21 +3,17 @@
 use std::time::Duration;
 
 use scrip_core::{
-    access::{AccessPolicy, AccessRule, Condition, Reach},
-    caller::Caller,
-    container::Container,
-    cursor_page::{CursorPage, TokenFilter, TokensAsked},
     error::{Error, Refusal},
-    numbered_page::NumberedAsked,
-    operations::{
+    listing::{CursorPage, NumberedAsked, PageAsked, TokenFilter, TokensAsked},
+    operations::tokens::{
         list_tokens::list_tokens, list_tokens_v1::list_tokens_v1, search_tokens::search_tokens,
         search_tokens_v1::search_tokens_v1,
     },
-    page::PageAsked,
-    permission::{Permission, Permissions, Transform},
-    tenant::{Settings, Tenant},
-    token::TokenView,
-    token_type::TokenType,
+    policy::{
+        AccessPolicy, AccessRule, Caller, Condition, Permission, Permissions, Reach, Settings,
+        Tenant, Transform,
+    },
+    token::{Container, TokenType, TokenView},
 };
 use scrip_testing::{
     clock::START,

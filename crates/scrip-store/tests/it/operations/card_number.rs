@@ -1,6 +1,9 @@
 //! A card number is nowhere in clear: not in an id, and not under any mask.
 
-use scrip_core::{permission::Transform, tenant::Settings, token::NewToken, token_type::TokenType};
+use scrip_core::{
+    policy::{Settings, Transform},
+    token::{NewToken, TokenType},
+};
 use scrip_testing::{
     policy::{TOKENS, plain, rule, ruled},
     requests::{DEBIT, VISA, card, create, data, get, invalid, new_token, patch_of, update},

@@ -3,11 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    caller::{Caller, Mandate},
     id::TokenId,
-    operations::update_tenant::set_tenant_quotas,
-    permission::Transform,
-    tenant::{Settings, Tenant},
+    operations::tenants::update_tenant::set_tenant_quotas,
+    policy::{Caller, Mandate, Settings, Tenant, Transform},
     token::TokenPatch,
 };
 use scrip_testing::{

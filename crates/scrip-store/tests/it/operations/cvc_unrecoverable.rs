@@ -6,12 +6,9 @@ use std::{env, fs, path::Path, sync::Arc, time::Duration};
 use rusqlite::Connection;
 use scrip_core::{
     Vault,
-    caller::Caller,
-    directory::Directory,
     id::TokenId,
-    operations::expire_token::erase_cvcs,
-    permission::{ApplicationKind, Transform},
-    tenant::Settings,
+    operations::tokens::expire_token::erase_cvcs,
+    policy::{ApplicationKind, Caller, Directory, Settings, Transform},
 };
 use scrip_store::SqliteStore;
 use scrip_testing::{

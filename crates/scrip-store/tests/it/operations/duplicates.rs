@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use scrip_core::{
-    permission::{Permission, Transform},
-    tenant::{
+    policy::{
         DeduplicationBehavior::{self, ReadExisting, UpdateExisting},
-        Settings,
+        Permission, Settings, Transform,
     },
     token::{NewToken, TokenPatch},
 };

@@ -5,24 +5,22 @@ use std::time::Duration;
 use rusqlite::Connection;
 use scrip_core::{
     audit::{AuditRecord, Operation},
-    caller::{Caller, Mandate},
     error::Error,
     id::{SessionId, TokenIntentId},
     operations::{
-        create_token_intent::create_token_intent,
-        delete_tenant::delete_tenant,
-        delete_token_intent::delete_token_intent,
-        expire_token::{erase_cvcs, expire_token_intent},
-        get_token_intent::get_token_intent,
-        tokenize::{Requested, tokenize},
+        tenants::delete_tenant::delete_tenant,
+        token_intents::{
+            create_token_intent::create_token_intent, delete_token_intent::delete_token_intent,
+            get_token_intent::get_token_intent,
+        },
+        tokens::{
+            expire_token::{erase_cvcs, expire_token_intent},
+            tokenize::{Requested, tokenize},
+        },
     },
-    permission::{Permission, Transform},
-    plain::Plain,
-    tenant::{Settings, Tenant},
+    policy::{Caller, Mandate, Permission, Settings, Tenant, Transform},
     threeds::{SessionCard, SessionRecord, SessionWrite},
-    token::TokenSource,
-    token_intent::NewTokenIntent,
-    token_type::TokenType,
+    token::{NewTokenIntent, Plain, TokenSource, TokenType},
 };
 use scrip_testing::{
     policy::{TOKENS, rule, ruled},
@@ -175,7 +173,7 @@ async fn a_deleted_tenant_takes_its_intents(scene: IntentHarness) {
     let mandate = Mandate::of_operator(std::sync::Arc::clone(&scene.tenant));
     delete_tenant(&scene.world.vault, mandate).await.unwrap();
     let (store, now) = (&scene.world.vault.store, scene.world.vault.clock.now());
-    while scrip_core::operations::purge_tenants::purge_tenants(&scene.world.vault, &[])
+    while scrip_core::operations::tenants::purge_tenants::purge_tenants(&scene.world.vault, &[])
         .await
         .unwrap()
         > 0

@@ -3,19 +3,19 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use scrip_core::{
-    answer::{Remember, Rendered, Replay, Replayed, Sight, Span},
     audit::Operation,
-    caller::Caller,
     error::{Error, Refusal},
+    idempotency::{
+        Claim, Remember, Rendered, Replay, Replayed,
+        answer::{Sight, Span},
+    },
     operations::{
         claim_answer::{ANSWER_RETENTION, Turn, claim_answer},
-        create_token::create_token,
-        delete_token::delete_token,
-        update_token::update_token,
+        tokens::{
+            create_token::create_token, delete_token::delete_token, update_token::update_token,
+        },
     },
-    permission::{Permission, Transform},
-    store::Claim,
-    tenant::{DeduplicationBehavior, Settings, Tenant},
+    policy::{Caller, DeduplicationBehavior, Permission, Settings, Tenant, Transform},
     token::{NewToken, Written},
 };
 use scrip_testing::{

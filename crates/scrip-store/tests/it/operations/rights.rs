@@ -2,9 +2,10 @@
 
 use scrip_core::{
     error::{Error, Refusal},
-    operations::{create_token::create_token, delete_token::delete_token, get_token::get_token},
-    permission::{Permission, Transform},
-    tenant::Settings,
+    operations::tokens::{
+        create_token::create_token, delete_token::delete_token, get_token::get_token,
+    },
+    policy::{Permission, Settings, Transform},
     token::{NewToken, TokenPatch},
 };
 use scrip_testing::{

@@ -1,19 +1,23 @@
 //! Several tokens in one request, and several parts in its remembered answer.
 
 use scrip_core::{
-    answer::{Remember, Rendered, Replay, Sight, Span},
     audit::Operation,
-    caller::Caller,
     error::Error,
+    idempotency::{
+        Remember, Rendered, Replay,
+        answer::{Sight, Span},
+    },
     operations::{
         claim_answer::{Turn, claim_answer},
-        delete_token::delete_token,
-        tokenize::{Requested, tokenize},
+        tokens::{
+            delete_token::delete_token,
+            tokenize::{Requested, tokenize},
+        },
     },
-    permission::Transform,
-    tenant::{
+    policy::{
+        Caller,
         DeduplicationBehavior::{self, ReadExisting, UpdateExisting},
-        Settings,
+        Settings, Transform,
     },
     token::{NewToken, Written},
 };
@@ -138,7 +142,7 @@ fn render(written: &[Written]) -> Rendered {
 }
 
 fn shown(replay: &Replay) -> Vec<(usize, Option<Value>)> {
-    let one = |it: &scrip_core::answer::Replayed| match &it.sight {
+    let one = |it: &scrip_core::idempotency::Replayed| match &it.sight {
         Sight::Whole(data) => (it.span.token, data.as_ref().map(|it| it.expose().clone())),
         Sight::Outline => panic!("{replay:?}"),
     };

@@ -3,16 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    caller::{Caller, Mandate, Needs},
     error::Error,
-    operations::{
+    operations::access_sessions::{
         authorize_access_session::{Authorization, authorize_access_session},
         create_access_session::{CreatedAccessSession, create_access_session},
         resume_access_session::resume_access_session,
     },
-    permission::{
+    policy::{
         ApplicationKind::{self, Private, Public},
-        Permission, Transform,
+        Caller, Mandate, Needs, Permission, Transform,
     },
 };
 use scrip_testing::{

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use scrip_core::directory::{Directory, Known};
+use scrip_core::policy::{Directory, Known};
 
 use crate::policy::{
     access_sessions,

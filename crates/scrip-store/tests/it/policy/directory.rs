@@ -3,30 +3,35 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    access::AccessPolicy,
-    application::{ApiKeyText, Name},
-    caller::{Mandate, Needs},
-    directory::SystemKeys,
     error::Error,
     id::{ApiKeyId, ApplicationId},
     operations::{
-        authorize_access_session::{Authorization, authorize_access_session},
-        create_access_session::create_access_session,
-        create_api_key::{create_api_key, import_api_key},
-        create_application::{CreateKey, CreatedApplication, NewApplication, create_application},
-        delete_api_key::delete_api_key,
-        delete_application::delete_application,
-        delete_tenant::{delete_tenant, destroy_due_tenants},
-        list_access_sessions::list_access_sessions,
-        purge_tenants::purge_tenants,
-        restore_tenant::restore_tenant,
-        revoke_access_session::revoke_access_session,
-        update_application::update_application,
-        update_tenant::{set_tenant_quotas, update_tenant},
+        access_sessions::{
+            authorize_access_session::{Authorization, authorize_access_session},
+            create_access_session::create_access_session,
+            list_access_sessions::list_access_sessions,
+            revoke_access_session::revoke_access_session,
+        },
+        applications::{
+            create_api_key::{create_api_key, import_api_key},
+            create_application::{
+                CreateKey, CreatedApplication, NewApplication, create_application,
+            },
+            delete_api_key::delete_api_key,
+            delete_application::delete_application,
+            update_application::update_application,
+        },
+        tenants::{
+            delete_tenant::{delete_tenant, destroy_due_tenants},
+            purge_tenants::purge_tenants,
+            restore_tenant::restore_tenant,
+            update_tenant::{set_tenant_quotas, update_tenant},
+        },
     },
-    permission::{ApplicationKind, Permission, Transform},
-    quota::Quotas,
-    tenant::{DeduplicationBehavior, Settings, Tenant},
+    policy::{
+        AccessPolicy, ApiKeyText, ApplicationKind, DeduplicationBehavior, Mandate, Name, Needs,
+        Permission, Quotas, Settings, SystemKeys, Tenant, Transform,
+    },
 };
 use scrip_seal::Sealed;
 use scrip_testing::{

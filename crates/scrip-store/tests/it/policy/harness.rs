@@ -8,18 +8,18 @@ use rusqlite::{
     types::{Value, ValueRef},
 };
 use scrip_core::{
-    access::AccessPolicy,
-    application::Name,
-    caller::{Caller, Mandate, Needs},
-    directory::{Directory, Known},
     error::Error,
     operations::{
-        create_application::{CreateKey, NewApplication, create_application},
-        update_application::update_application,
-        update_tenant::{set_tenant_quotas, update_tenant},
+        applications::{
+            create_application::{CreateKey, NewApplication, create_application},
+            update_application::update_application,
+        },
+        tenants::update_tenant::{set_tenant_quotas, update_tenant},
     },
-    permission::{ApplicationKind, Permission, Transform},
-    tenant::{Settings, Tenant},
+    policy::{
+        AccessPolicy, ApplicationKind, Caller, Directory, Known, Mandate, Name, Needs, Permission,
+        Settings, Tenant, Transform,
+    },
 };
 use scrip_testing::{
     policy::{TOKENS, permissions_of, plain, rule, ruled},
@@ -229,7 +229,7 @@ fn value(value: ValueRef<'_>) -> Value {
 }
 
 #[track_caller]
-pub(crate) fn principal(known: Option<&Known>) -> Arc<scrip_core::principal::Principal> {
+pub(crate) fn principal(known: Option<&Known>) -> Arc<scrip_core::policy::Principal> {
     match known {
         Some(Known::Principal { principal, .. }) => Arc::clone(principal),
         other => panic!("{other:?}"),

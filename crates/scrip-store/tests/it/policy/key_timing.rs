@@ -4,7 +4,7 @@
 
 use std::{cmp::Ordering, env, hint::black_box, time::Instant};
 
-use scrip_core::{directory::Directory, permission::ApplicationKind, tenant::Settings};
+use scrip_core::policy::{ApplicationKind, Directory, Settings};
 use scrip_seal::fill_random;
 use scrip_testing::{
     policy::{TOKENS, plain},

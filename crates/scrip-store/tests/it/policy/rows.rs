@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    access::AccessPolicy,
-    application::Name,
-    caller::Mandate,
-    directory::{Directory, Known},
     operations::{
-        delete_api_key::delete_api_key, update_application::update_application,
-        update_tenant::set_tenant_quotas,
+        applications::{delete_api_key::delete_api_key, update_application::update_application},
+        tenants::update_tenant::set_tenant_quotas,
     },
+    policy::{AccessPolicy, Directory, Known, Mandate, Name},
 };
 
 use crate::policy::{
@@ -138,7 +135,7 @@ async fn changed(scene: &mut PolicyHarness) -> Rows {
     delete_api_key(&scene.world.vault, operator(), id, key).await.unwrap();
     let id = scene.victim.manager.application;
     let fewer = AccessPolicy {
-        permissions: [scrip_core::permission::Permission::TenantRead].into_iter().collect(),
+        permissions: [scrip_core::policy::Permission::TenantRead].into_iter().collect(),
         rules: vec![],
     };
     let (name, access) = (Name::parse("fewer").unwrap(), fewer);

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use scrip_core::{
-    audit::chain::Log,
-    cursor_page::{TokenFilter, TokensAsked},
+    audit::Log,
     error::Error,
-    operations::{get_token::get_token, list_tokens::list_tokens},
+    listing::{TokenFilter, TokensAsked},
+    operations::tokens::{get_token::get_token, list_tokens::list_tokens},
 };
 use scrip_testing::{
     store_harness::{StoreHarness, record},

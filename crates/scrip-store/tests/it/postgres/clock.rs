@@ -5,10 +5,9 @@ use std::{sync::Arc, time::Duration};
 use scrip_core::{
     Vault,
     error::Error,
-    operations::expire_token::{erase_cvcs, expire_token, expire_token_intent},
-    permission::Transform,
+    operations::tokens::expire_token::{erase_cvcs, expire_token, expire_token_intent},
+    policy::{Settings, Transform},
     store::Store,
-    tenant::Settings,
     time::Timestamp,
 };
 use scrip_store::{PostgresStore, postgres::PostgresSettings};

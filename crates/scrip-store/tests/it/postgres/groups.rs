@@ -3,15 +3,16 @@
 use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll};
 
 use scrip_core::{
-    audit::{Operation, chain::Log},
+    audit::{Log, Operation},
     id::TokenIntentId,
-    permission::Permission,
-    store::{
-        Batched, Beside, Claimed, CvcChange, Deduplicate, InsertToken, Obstacle, Outcome, Render,
-        StoreError, StoredToken, TokenBatch, TokenRecord, TokenStore, TokenWrite, UpdateToken,
+    idempotency::Claimed,
+    policy::Permission,
+    store::{Beside, StoreError, TokenStore},
+    token::{
+        Batched, CvcChange, Deduplicate, InsertToken, Obstacle, Outcome, Render, StoredToken,
+        StoredTokenIntent, TokenBatch, TokenIntentRecord, TokenRecord, TokenType, TokenWrite,
+        UpdateToken,
     },
-    token_intent::{StoredTokenIntent, TokenIntentRecord},
-    token_type::TokenType,
 };
 use scrip_seal::{Fingerprint, Sealed};
 use scrip_store::PostgresStore;
@@ -425,7 +426,8 @@ async fn intents_are_written_with_tokens() {
     };
     let write = |at: u8| -> Write<'_> {
         let audit = desk.audit(Operation::CreateTokenIntent);
-        let answer = scrip_core::answer::AnswerRecord { parts: vec![], ..desk.answer([at; 32]) };
+        let answer =
+            scrip_core::idempotency::AnswerRecord { parts: vec![], ..desk.answer([at; 32]) };
         let entity = intent(at).record.id.to_string();
         let written = Beside { audit, entity, answer: (at != 5).then_some(answer) };
         let inserted = desk.store().insert_token_intent(desk.inquiry(), intent(at), written);

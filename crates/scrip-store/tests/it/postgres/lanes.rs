@@ -3,18 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    audit::{
-        Operation,
-        trail::{Access, Seen},
-    },
-    caller::Mandate,
-    operations::delete_tenant::delete_tenant,
-    permission::Permission,
-    store::{
-        Batched, Deduplicate, DeleteToken, InsertToken, Store, StoreError, TokenBatch, TokenRecord,
-        TokenWrite,
-    },
+    audit::{Access, Operation, Seen},
+    operations::tenants::delete_tenant::delete_tenant,
+    policy::{Mandate, Permission},
+    store::{Store, StoreError},
     time::Month,
+    token::{Batched, Deduplicate, DeleteToken, InsertToken, TokenBatch, TokenRecord, TokenWrite},
 };
 use scrip_store::PostgresStore;
 use scrip_testing::{
@@ -211,14 +205,14 @@ async fn a_deleted_tenant_is_known_until_nothing_is_left_of_it() {
     for table in ["tokens", "filed"] {
         let purged = format!("BEGIN; DELETE FROM {table}");
         other.batch_execute(&purged).await.unwrap();
-        while scrip_core::operations::purge_tenants::purge_tenants(&desk.world.vault, &[])
+        while scrip_core::operations::tenants::purge_tenants::purge_tenants(&desk.world.vault, &[])
             .await
             .unwrap()
             > 0
         {}
         other.batch_execute("ROLLBACK").await.unwrap();
     }
-    while scrip_core::operations::purge_tenants::purge_tenants(&desk.world.vault, &[])
+    while scrip_core::operations::tenants::purge_tenants::purge_tenants(&desk.world.vault, &[])
         .await
         .unwrap()
         > 0

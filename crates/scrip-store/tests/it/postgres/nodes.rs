@@ -3,18 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    audit::{
-        Operation,
-        chain::Log,
-        trail::{Access, Seen},
-    },
+    audit::{Access, Log, Operation, Seen},
     id::TokenIntentId,
-    store::{
-        Batched, Beside, Claimed, Deduplicate, Maintenance, Obstacle, Outcome, Store, StoreError,
-        TokenRecord, TokenWrite,
+    idempotency::Claimed,
+    store::{Beside, Maintenance, Store, StoreError},
+    token::{
+        Batched, Deduplicate, Obstacle, Outcome, StoredTokenIntent, TokenIntentRecord, TokenRecord,
+        TokenType, TokenWrite,
     },
-    token_intent::{StoredTokenIntent, TokenIntentRecord},
-    token_type::TokenType,
 };
 use scrip_seal::{Fingerprint, Sealed};
 use scrip_store::{PostgresStore, postgres::PostgresSettings};

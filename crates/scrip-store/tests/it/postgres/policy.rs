@@ -4,15 +4,15 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    caller::{Mandate, Needs},
-    directory::{Directory, Known},
     operations::{
-        authorize_access_session::{Authorization, authorize_access_session},
-        create_access_session::create_access_session,
-        resume_access_session::resume_access_session,
-        update_tenant::set_tenant_quotas,
+        access_sessions::{
+            authorize_access_session::{Authorization, authorize_access_session},
+            create_access_session::create_access_session,
+            resume_access_session::resume_access_session,
+        },
+        tenants::update_tenant::set_tenant_quotas,
     },
-    permission::{ApplicationKind, Permission, Transform},
+    policy::{ApplicationKind, Directory, Known, Mandate, Needs, Permission, Transform},
 };
 use scrip_testing::{
     policy::{rule, ruled},

@@ -3,14 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use scrip_core::{
-    audit::{
-        Operation,
-        trail::{Access, Seen},
-    },
-    permission::Permission,
-    store::{
-        AuditStore, Batched, Deduplicate, Outcome, TokenBatch, TokenRecord, TokenStore, TokenWrite,
-    },
+    audit::{Access, Operation, Seen},
+    policy::Permission,
+    store::{AuditStore, TokenStore},
+    token::{Batched, Deduplicate, Outcome, TokenBatch, TokenRecord, TokenWrite},
 };
 use scrip_store::{PostgresStore, postgres::PostgresSettings};
 use scrip_testing::{
@@ -119,7 +115,7 @@ async fn create(desk: &StoreHarness, node: &PostgresStore, at: u8) {
         batch.writes.remove(0)
     });
     let answer = desk.answer([at; 32]);
-    let render: scrip_core::store::Render = Box::new(move |_| Some(answer));
+    let render: scrip_core::token::Render = Box::new(move |_| Some(answer));
     let batch = TokenBatch { writes: Vec::<TokenWrite>::from(writes), render: Some(render) };
     let written = node.write_tokens(desk.inquiry(), batch).await.unwrap();
     assert_eq!(written, Batched::Written(vec![Outcome::New, Outcome::New]));

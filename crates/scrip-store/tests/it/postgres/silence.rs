@@ -3,12 +3,10 @@
 use std::{process::Command, sync::Arc, time::Duration};
 
 use scrip_core::{
-    audit::{
-        Operation,
-        trail::{Access, Seen},
-    },
-    permission::Permission,
-    store::{Deduplicate, DirectoryStore, Store, StoreError},
+    audit::{Access, Operation, Seen},
+    policy::Permission,
+    store::{DirectoryStore, Store, StoreError},
+    token::Deduplicate,
 };
 use scrip_store::PostgresStore;
 use scrip_testing::{
@@ -147,7 +145,7 @@ async fn a_change_of_the_directory_is_heard_on_other_nodes() {
     for _ in 0..3 {
         let silence = timeout(Duration::from_millis(100), other.directory_changed()).await;
         assert!(silence.is_err(), "nobody changed anything");
-        desk.world.tenant(scrip_core::tenant::Settings::default()).await;
+        desk.world.tenant(scrip_core::policy::Settings::default()).await;
         heard().await;
         // Writes of tokens are nobody's business.
         desk.insert(record("one")).await;
@@ -160,10 +158,10 @@ async fn a_change_of_the_directory_is_heard_on_other_nodes() {
     superuser.query("SELECT pg_terminate_backend($1)", &[&pid]).await.unwrap();
     // Meanwhile it is found by looking.
     let before = other.directory_version().await.unwrap();
-    desk.world.tenant(scrip_core::tenant::Settings::default()).await;
+    desk.world.tenant(scrip_core::policy::Settings::default()).await;
     assert!(other.directory_version().await.unwrap() > before);
     heard().await;
-    desk.world.tenant(scrip_core::tenant::Settings::default()).await;
+    desk.world.tenant(scrip_core::policy::Settings::default()).await;
     heard().await;
     assert_ne!(superuser.query(listening, &[]).await.unwrap()[0].get::<_, i32>(0), pid);
     drop(other);

@@ -311,8 +311,8 @@ async fn no_two_tenants_have_one_session() {
 async fn a_code_goes_with_its_token() {
     let desk = StoreHarness::open(Engine::Postgres).await;
     let cvc = Some(scrip_testing::store_harness::code("123"));
-    let token = scrip_core::store::StoredToken { cvc, ..bare(record("one")) };
-    let insert = desk.insertion(token, scrip_core::store::Deduplicate::No);
+    let token = scrip_core::token::StoredToken { cvc, ..bare(record("one")) };
+    let insert = desk.insertion(token, scrip_core::token::Deduplicate::No);
     desk.insert_token(insert).await.unwrap();
     let [tokens, codes, _] = desk.counts().await;
     assert_eq!((tokens, codes), (1, 1));

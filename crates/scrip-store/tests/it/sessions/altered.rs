@@ -4,7 +4,7 @@ use rusqlite::Connection;
 use scrip_core::{
     error::Error,
     id::SessionId,
-    operations::{get_session::get_session, notify_method::notify_method},
+    operations::sessions::{get_session::get_session, notify_method::notify_method},
     threeds::SessionView,
 };
 use scrip_testing::vault_harness::{Engine, origin};
@@ -97,7 +97,7 @@ async fn every_column_of_a_session_is_bound_to_its_body() {
 #[tokio::test]
 async fn bodies_cannot_be_exchanged_nor_rows_given_to_another_tenant() {
     let (play, outside, ids) = opened().await;
-    let theirs = play.world.tenant(scrip_core::tenant::Settings::default()).await;
+    let theirs = play.world.tenant(scrip_core::policy::Settings::default()).await;
     let stranger = play.world.caller(&theirs, rights()).await;
     for id in ids {
         let seen = get_session(&play.vault, &stranger, id).await;

@@ -2,7 +2,7 @@
 //! became of it is written; and anything can happen between.
 
 use scrip_core::{
-    operations::authenticate_session::{NewAuthentication, authenticate_session},
+    operations::sessions::authenticate_session::{NewAuthentication, authenticate_session},
     threeds::Unanswered,
 };
 use scrip_testing::faults::schedule::{Point, Reached};

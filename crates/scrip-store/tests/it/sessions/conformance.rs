@@ -3,17 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    answer::AnswerRecord,
     audit::{AuditRecord, Operation},
-    caller::Mandate,
-    operations::delete_tenant::delete_tenant,
-    permission::Permission,
-    store::{
-        Batched, Changed, Claimed, CvcChange, Deduplicate, Obstacle, Outcome, TokenBatch,
-        TokenRecord, TokenWrite, UpdateToken,
-    },
+    idempotency::{AnswerRecord, Claimed},
+    operations::tenants::delete_tenant::delete_tenant,
+    policy::{Mandate, Permission},
+    store::Changed,
     threeds::{SessionCard, SessionRecord, SessionWrite},
     time::Timestamp,
+    token::{
+        Batched, CvcChange, Deduplicate, Obstacle, Outcome, TokenBatch, TokenRecord, TokenWrite,
+        UpdateToken,
+    },
 };
 use scrip_seal::Sealed;
 use scrip_testing::{
@@ -178,7 +178,7 @@ async fn a_deleted_tenant_takes_its_sessions_and_events(desk: StoreHarness) {
     desk.insert_session(desk.written(desk.session(4), &[4])).await.unwrap();
     let gone = Arc::clone(desk.stranger.principal().tenant());
     delete_tenant(&desk.world.vault, Mandate::of_operator(gone)).await.unwrap();
-    while scrip_core::operations::purge_tenants::purge_tenants(&desk.world.vault, &[])
+    while scrip_core::operations::tenants::purge_tenants::purge_tenants(&desk.world.vault, &[])
         .await
         .unwrap()
         > 0
@@ -197,7 +197,7 @@ async fn nothing_is_written_once_the_tenant_is_deleted(desk: StoreHarness) {
     desk.insert_session(desk.written(desk.session(2), &[2])).await.unwrap_err();
     let update = desk.written(next(&first, None), &[1]);
     desk.store().update_session(update).await.unwrap_err();
-    while scrip_core::operations::purge_tenants::purge_tenants(&desk.world.vault, &[])
+    while scrip_core::operations::tenants::purge_tenants::purge_tenants(&desk.world.vault, &[])
         .await
         .unwrap()
         > 0

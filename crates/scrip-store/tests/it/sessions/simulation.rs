@@ -5,13 +5,10 @@ use std::{collections::BTreeSet, pin::Pin, sync::Arc, time::Duration};
 
 use scrip_core::{
     Vault,
-    access::AccessPolicy,
-    audit::chain::Log,
-    caller::Caller,
-    directory::Directory,
+    audit::Log,
     error::Error,
     id::TokenId,
-    operations::{
+    operations::sessions::{
         create_session::{NewSession, create_session},
         expire_session::expire_session,
         get_challenge_result::get_challenge_result,
@@ -21,9 +18,8 @@ use scrip_core::{
         receive_result::{Door, Posted, receive_result},
         update_session::update_session,
     },
-    permission::Permission,
+    policy::{AccessPolicy, Caller, Directory, Permission, Settings},
     store::Store,
-    tenant::Settings,
     threeds::{CardReference, ChallengeMode, DirectoryServers},
     time::Clock,
 };

@@ -2,19 +2,15 @@
 
 use rusqlite::Connection;
 use scrip_core::{
-    caller::Caller,
-    cursor_page::{TokenFilter, TokensAsked},
     error::Error,
     id::TokenId,
-    operations::{
+    listing::{TokenFilter, TokensAsked},
+    operations::tokens::{
         create_token::create_token, get_token::get_token, list_tokens::list_tokens,
         update_token::update_token,
     },
-    permission::Transform,
-    plain::Plain,
-    tenant::Settings,
-    token::{NewToken, TokenPatch, TokenSource, TokenView},
-    token_type::TokenType,
+    policy::{Caller, Settings, Transform},
+    token::{NewToken, Plain, TokenPatch, TokenSource, TokenType, TokenView},
 };
 use scrip_testing::{
     clock::START,

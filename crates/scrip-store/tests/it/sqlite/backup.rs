@@ -10,11 +10,12 @@ use std::{
 
 use rusqlite::{Connection, types::Value};
 use scrip_core::{
-    audit::{Operation, trail::Seen},
+    audit::{Operation, Seen},
     id::TokenIntentId,
-    store::{Beside, Deduplicate, StoreError, StoredToken, TokenRecord},
-    token_intent::{StoredTokenIntent, TokenIntentRecord},
-    token_type::TokenType,
+    store::{Beside, StoreError},
+    token::{
+        Deduplicate, StoredToken, StoredTokenIntent, TokenIntentRecord, TokenRecord, TokenType,
+    },
 };
 use scrip_seal::Sealed;
 use scrip_store::{
@@ -217,7 +218,7 @@ async fn a_copy_is_of_one_instant() {
     assert_eq!(number(&copy, "SELECT version FROM directory_state"), before);
     let examined = examine(&copy, || ()).unwrap();
     assert!(examined.is_current && examined.directory.tenants.len() == 2);
-    let opened = scrip_core::directory::Directory::open(examined.directory, &root_key(), None);
+    let opened = scrip_core::policy::Directory::open(examined.directory, &root_key(), None);
     assert!(opened.unwrap().alterations().is_empty());
 }
 

@@ -14,16 +14,18 @@ use std::{
 
 use rusqlite::Connection;
 use scrip_core::{
-    application::Name,
     audit::{AuditRecord, Operation},
-    caller::{Caller, Mandate},
     operations::{
-        create_tenant::create_tenant, delete_tenant::delete_tenant, get_token::get_token,
-        update_tenant::update_tenant,
+        tenants::{
+            create_tenant::create_tenant, delete_tenant::delete_tenant,
+            update_tenant::update_tenant,
+        },
+        tokens::get_token::get_token,
     },
-    policy::{PolicyRecords, PolicyWrite},
-    store::{Beside, PolicyEdit},
-    tenant::{Settings, Tenant, TenantKind},
+    policy::{
+        Caller, Mandate, Name, PolicyEdit, PolicyRecords, PolicyWrite, Settings, Tenant, TenantKind,
+    },
+    store::Beside,
 };
 use scrip_seal::Sealed;
 use scrip_store::sqlite::backup::copy_database;
@@ -119,11 +121,14 @@ async fn a_deleted_tenants_keys_are_nowhere() {
     let mut gone = world.vault.store.load_directory().await.unwrap().tenants.into_iter();
     assert!(gone.all(|it| it.tenant.record.id != tenant.id));
     get_token(&world.vault, &neighbour, &kept).await.unwrap();
-    let sealed =
-        scrip_core::operations::purge_tenants::purge_tenants(&world.vault, &[]).await.unwrap();
+    let sealed = scrip_core::operations::tenants::purge_tenants::purge_tenants(&world.vault, &[])
+        .await
+        .unwrap();
     assert!(sealed > 0);
     assert_eq!(
-        scrip_core::operations::purge_tenants::purge_tenants(&world.vault, &[]).await.unwrap(),
+        scrip_core::operations::tenants::purge_tenants::purge_tenants(&world.vault, &[])
+            .await
+            .unwrap(),
         0
     );
     assert!(get_token(&world.vault, &caller, &id).await.is_err());
@@ -148,7 +153,9 @@ async fn nor_where_their_rows_once_were() {
         assert!(traces.found(&world.file()) >= traces.0.len(), "{at}");
         delete(&world, tenant).await;
         assert_eq!(traces.found(&world.file()), 0, "{at}");
-        scrip_core::operations::purge_tenants::purge_tenants(&world.vault, &[]).await.unwrap();
+        scrip_core::operations::tenants::purge_tenants::purge_tenants(&world.vault, &[])
+            .await
+            .unwrap();
     }
 }
 

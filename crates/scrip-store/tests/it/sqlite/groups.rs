@@ -5,14 +5,12 @@ use std::{future::Future, pin::Pin, task::Poll, time::Duration};
 use rusqlite::Connection;
 use scrip_core::{
     audit::{AuditRecord, Operation},
-    caller::{Caller, Mandate},
-    operations::delete_tenant::delete_tenant,
-    permission::Permission,
-    store::{
+    operations::tenants::delete_tenant::delete_tenant,
+    policy::{Caller, Mandate, Permission},
+    token::{
         Batched, Deduplicate, DeleteToken, InsertToken, StoredToken, TokenBatch, TokenRecord,
-        TokenWrite,
+        TokenType, TokenWrite,
     },
-    token_type::TokenType,
 };
 use scrip_testing::{
     store_harness::{StoreHarness, record},

@@ -6,9 +6,9 @@ use std::{
 };
 
 use scrip_core::{
-    store::{KnownTime, Maintenance},
-    time::Timestamp,
-    vault_rows::NotedTime,
+    audit::NotedTime,
+    store::Maintenance,
+    time::{KnownTime, Timestamp},
 };
 use scrip_seal::Mac;
 use scrip_store::{Pages, SqliteStore};

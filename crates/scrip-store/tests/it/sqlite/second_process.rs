@@ -11,17 +11,12 @@ use std::{
 use rusqlite::Connection;
 use scrip_core::{
     Vault,
-    application::Name,
-    caller::Mandate,
-    directory::Directory,
     operations::{
-        create_application::{CreateKey, NewApplication, create_application},
-        delete_tenant::delete_tenant,
-        update_tenant::set_tenant_quotas,
+        applications::create_application::{CreateKey, NewApplication, create_application},
+        tenants::{delete_tenant::delete_tenant, update_tenant::set_tenant_quotas},
     },
-    permission::ApplicationKind,
+    policy::{ApplicationKind, Directory, Mandate, Name, Settings, Tenant},
     store::{DirectoryStore, Maintenance},
-    tenant::{Settings, Tenant},
 };
 use scrip_store::SqliteStore;
 use scrip_testing::{

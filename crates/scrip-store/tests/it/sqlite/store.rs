@@ -10,8 +10,9 @@ use std::{
 
 use rusqlite::Connection;
 use scrip_core::{
-    answer::AnswerRecord,
-    store::{Claimed, Deduplicate, Outcome, Render, StoreError, TokenRecord},
+    idempotency::{AnswerRecord, Claimed},
+    store::StoreError,
+    token::{Deduplicate, Outcome, Render, TokenRecord},
 };
 use scrip_store::SqliteStore;
 use scrip_testing::{

@@ -5,13 +5,11 @@ use std::{collections::BTreeMap, fs, sync::Arc, time::Duration};
 use rusqlite::Connection;
 use scrip_core::{
     Vault,
-    caller::Caller,
-    operations::expire_token::{erase_cvcs, expire_token},
-    permission::Transform,
-    store::KnownTime,
-    tenant::Settings,
+    audit::{NotedTime, authentic_time::authentic_time},
+    operations::tokens::expire_token::{erase_cvcs, expire_token},
+    policy::{Caller, Settings, Transform},
+    time::KnownTime,
     token::NewToken,
-    vault_rows::{NotedTime, authentic_time},
 };
 use scrip_store::SqliteStore;
 use scrip_testing::{

@@ -6,8 +6,9 @@ use std::{
 };
 
 use scrip_core::{
-    answer::AnswerRecord,
-    store::{AskedAnswer, Claimed, Deduplicate, Render, StoreError, StoredAnswer, TokenRecord},
+    idempotency::{AnswerRecord, AskedAnswer, Claimed, StoredAnswer},
+    store::StoreError,
+    token::{Deduplicate, Render, TokenRecord},
 };
 use scrip_seal::{Fingerprint, Sealed};
 use scrip_testing::{

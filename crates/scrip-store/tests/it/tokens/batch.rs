@@ -6,12 +6,13 @@ use std::sync::{
 };
 
 use scrip_core::{
-    answer::{AnswerPart, AnswerRecord},
     audit::Operation,
-    permission::Permission,
-    store::{
-        Batched, Claimed, CvcChange, Deduplicate, InsertToken, Obstacle, Outcome, Render,
-        StoreError, StoredAnswer, StoredToken, TokenBatch, TokenRecord, TokenWrite, UpdateToken,
+    idempotency::{AnswerPart, AnswerRecord, Claimed, StoredAnswer},
+    policy::Permission,
+    store::StoreError,
+    token::{
+        Batched, CvcChange, Deduplicate, InsertToken, Obstacle, Outcome, Render, StoredToken,
+        TokenBatch, TokenRecord, TokenWrite, UpdateToken,
     },
 };
 use scrip_seal::{Fingerprint, Sealed};

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use scrip_core::store::{Changed, CvcChange, Deduplicate, StoredToken, TokenRecord};
+use scrip_core::{
+    store::Changed,
+    token::{CvcChange, Deduplicate, StoredToken, TokenRecord},
+};
 use scrip_testing::{
     clock::START,
     store_harness::{Inserted, StoreHarness, UpdateToken, Updated, bare, code, record, revised},

@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use scrip_core::{
-    disclosure::ExpressionMarks,
-    store::{CvcChange, Deduplicate, TokenRecord},
-    token_type::TokenType,
-};
+use scrip_core::token::{CvcChange, Deduplicate, ExpressionMarks, TokenRecord, TokenType};
 use scrip_seal::{ExpressionDigest, Fingerprint};
 use scrip_testing::{
     clock::START,

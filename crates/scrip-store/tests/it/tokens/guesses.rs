@@ -3,9 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    caller::Mandate,
-    guessing_budget::{Bucket, GuessRecord},
-    operations::delete_tenant::delete_tenant,
+    operations::tenants::delete_tenant::delete_tenant,
+    policy::{
+        Mandate,
+        guessing_budget::{Bucket, GuessRecord},
+    },
     time::Timestamp,
 };
 use scrip_testing::store_harness::{DAY, StoreHarness};
@@ -72,6 +74,8 @@ async fn guesses_of_a_deleted_tenant_are_purged(desk: StoreHarness) {
     delete_tenant(&desk.world.vault, mandate).await.unwrap();
     desk.advance(Duration::from_secs(120));
     let vault = &desk.world.vault;
-    while scrip_core::operations::purge_tenants::purge_tenants(vault, &[]).await.unwrap() > 0 {}
+    while scrip_core::operations::tenants::purge_tenants::purge_tenants(vault, &[]).await.unwrap()
+        > 0
+    {}
     assert_eq!(found(&desk, &[1]).await, []);
 }

@@ -4,21 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use scrip_core::{
-    answer::AnswerPart,
-    audit::{
-        Operation,
-        chain::Log,
-        trail::{Access, Seen},
-    },
-    caller::Mandate,
-    operations::prune_logs::prune_logs,
-    permission::{Permission, Transform},
-    store::{
-        Claimed, CvcChange, Deduplicate, InsertToken, Render, StoredToken, TokenBatch, TokenRecord,
-        TokenWrite, UpdateToken,
-    },
+    audit::{Access, Log, Operation, Seen},
+    idempotency::{AnswerPart, Claimed},
+    operations::logs::prune_logs::prune_logs,
+    policy::{Mandate, Permission, Transform},
     time::Month,
-    token_type::TokenType,
+    token::{
+        CvcChange, Deduplicate, InsertToken, Render, StoredToken, TokenBatch, TokenRecord,
+        TokenType, TokenWrite, UpdateToken,
+    },
 };
 use scrip_seal::{Fingerprint, IndexDigest, Sealed};
 use scrip_testing::{

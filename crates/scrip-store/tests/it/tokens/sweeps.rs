@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use scrip_core::{
-    store::{Claimed, CvcChange, Deduplicate, KnownTime, StoredToken, TokenRecord},
-    vault_rows::NotedTime,
+    audit::NotedTime,
+    idempotency::Claimed,
+    time::KnownTime,
+    token::{CvcChange, Deduplicate, StoredToken, TokenRecord},
 };
 use scrip_testing::{
     clock::START,

@@ -4,17 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use rusqlite::Connection;
 use scrip_core::{
-    audit::{
-        Operation,
-        trail::{Access, Seen},
-    },
-    caller::Mandate,
-    operations::delete_tenant::delete_tenant,
-    permission::Transform,
-    store::{Deduplicate, TokenRecord},
+    audit::{Access, Operation, Seen},
+    operations::tenants::delete_tenant::delete_tenant,
+    policy::{Mandate, Transform},
     time::{Month, Timestamp},
-    token_type::TokenType,
-    usage::Usage,
+    token::{Deduplicate, TokenRecord, TokenType, Usage},
 };
 use scrip_store::{
     SqliteStore,
@@ -152,7 +146,7 @@ async fn a_deleted_tenant_is_not_counted(desk: StoreHarness) {
     assert_eq!(usage(&desk).await.monthly_active(), 1);
     let mandate = mandate(&desk);
     delete_tenant(&desk.world.vault, mandate.clone()).await.unwrap();
-    while scrip_core::operations::purge_tenants::purge_tenants(&desk.world.vault, &[])
+    while scrip_core::operations::tenants::purge_tenants::purge_tenants(&desk.world.vault, &[])
         .await
         .unwrap()
         > 0
@@ -180,7 +174,7 @@ async fn the_engine_leaves_nothing_of_a_deleted_tenant() {
     let log = file.with_file_name("access.db");
     assert_eq!((rows(&file, &vault), rows(&log, &access)), (vec![1, 1], vec![1, 1]));
     delete_tenant(&desk.world.vault, mandate(&desk)).await.unwrap();
-    while scrip_core::operations::purge_tenants::purge_tenants(&desk.world.vault, &[])
+    while scrip_core::operations::tenants::purge_tenants::purge_tenants(&desk.world.vault, &[])
         .await
         .unwrap()
         > 0

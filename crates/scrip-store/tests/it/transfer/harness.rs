@@ -8,30 +8,30 @@ use std::{
 };
 
 use scrip_core::{
-    answer::{Remember, Rendered},
-    audit::{Operation, chain::Log, trail::Seen},
-    caller::{Caller, Mandate, Needs},
-    guessing_budget::{Bucket, GuessRecord},
+    audit::{Log, NotedTime, Operation, Seen},
     id::{TokenId, TokenIntentId},
+    idempotency::{Remember, Rendered},
     operations::{
-        authorize_access_session::{Authorization, authorize_access_session},
+        access_sessions::{
+            authorize_access_session::{Authorization, authorize_access_session},
+            create_access_session::create_access_session,
+            resume_access_session::resume_access_session,
+        },
         claim_answer::{Turn, claim_answer},
-        create_access_session::create_access_session,
-        create_token::create_token,
-        create_token_intent::create_token_intent,
-        delete_tenant::delete_tenant,
-        get_token_intent::get_token_intent,
-        prune_logs::prune_logs,
-        resume_access_session::resume_access_session,
+        logs::prune_logs::prune_logs,
+        tenants::delete_tenant::delete_tenant,
+        token_intents::{
+            create_token_intent::create_token_intent, get_token_intent::get_token_intent,
+        },
+        tokens::create_token::create_token,
     },
-    permission::{ApplicationKind, Permission, Transform},
-    plain::Plain,
-    store::{KnownTime, Store, TokenRecord},
-    tenant::{Settings, Tenant},
-    time::Month,
-    token_intent::NewTokenIntent,
-    token_type::TokenType,
-    vault_rows::NotedTime,
+    policy::{
+        ApplicationKind, Caller, Mandate, Needs, Permission, Settings, Tenant, Transform,
+        guessing_budget::{Bucket, GuessRecord},
+    },
+    store::Store,
+    time::{KnownTime, Month},
+    token::{NewTokenIntent, Plain, TokenRecord, TokenType},
 };
 use scrip_seal::{Fingerprint, IndexDigest};
 use scrip_store::transfer::{
@@ -214,7 +214,7 @@ impl TransferHarness {
         vault.audit.open(directory.audit_key());
         let mut purged = 0;
         while let some @ 1.. =
-            scrip_core::operations::purge_tenants::purge_tenants(vault, &[]).await.unwrap()
+            scrip_core::operations::tenants::purge_tenants::purge_tenants(vault, &[]).await.unwrap()
         {
             purged += some;
         }

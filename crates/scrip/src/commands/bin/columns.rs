@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use csv::ByteRecord;
-use scrip_core::bin_data::{BinDigits, Block, Country, Facts, Funding, Row};
+use scrip_core::card::bin_data::{BinDigits, Block, Country, Facts, Funding, Row};
 
 use super::names::{additional, brand, funding, is_yes, plain};
 
@@ -131,7 +131,7 @@ fn range(first: &str, last: &str) -> Result<(Block, BinDigits), &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use scrip_core::bin_data::Brand;
+    use scrip_core::card::bin_data::Brand;
 
     use super::*;
 

@@ -9,7 +9,7 @@ use std::{
 use anyhow::bail;
 use csv::{ByteRecord, ReaderBuilder, Trim};
 use indicatif::{ProgressBar, ProgressStyle};
-use scrip_core::bin_data::{BinTable, Row};
+use scrip_core::card::bin_data::{BinTable, Row};
 use serde_json::{Value, json};
 
 use super::columns::Columns;

@@ -1,6 +1,6 @@
 //! How lists spell brands and kinds of funding.
 
-use scrip_core::bin_data::{Brand, Funding};
+use scrip_core::card::bin_data::{Brand, Funding};
 
 /// Nothing when it is not one of the brands that a card can have.
 pub(super) fn brand(text: &str) -> Option<Brand> {

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use scrip_core::{
-    access_session::{AccessSessionId, AccessSessionRecord},
     error::Error,
-    operations::{
+    operations::access_sessions::{
         list_access_sessions::{SESSIONS_MAX, list_access_sessions},
         revoke_access_session::revoke_access_session,
     },
-    tenant::Tenant,
+    policy::{AccessSessionId, AccessSessionRecord, Tenant},
 };
 use scrip_server::{config::Environment, storage::explain};
 use serde_json::{Value, json};

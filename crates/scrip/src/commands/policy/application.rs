@@ -9,16 +9,13 @@ use scrip_api::wire::{
     policy::access::{self, Holder},
 };
 use scrip_core::{
-    access::AccessPolicy,
-    answer::Rendered,
-    application::Name,
-    operations::{
+    idempotency::Rendered,
+    operations::applications::{
         create_application::{CreateKey, NewApplication, create_application},
         delete_application::delete_application,
     },
-    permission::{ApplicationKind, Permission},
-    plain::Plain,
-    tenant::Tenant,
+    policy::{AccessPolicy, ApplicationKind, Name, Permission, Tenant},
+    token::Plain,
 };
 use scrip_server::{config::Environment, storage::explain};
 use serde_json::{Value, json};
@@ -169,7 +166,7 @@ fn list(operator: &Operator, tenant: Option<&str>) -> anyhow::Result<Said> {
     let mut applications: Vec<_> =
         tenants.iter().flat_map(|it| it.applications.values().map(move |app| (it, app))).collect();
     applications.sort_by_key(|(_, it)| (it.record.created.at, it.record.id));
-    let row = |(tenant, it): &(&&Arc<Tenant>, &scrip_core::application::Application)| {
+    let row = |(tenant, it): &(&&Arc<Tenant>, &scrip_core::policy::Application)| {
         [
             it.record.id.to_string(),
             it.record.kind.as_str().to_owned(),

@@ -9,12 +9,12 @@ use anyhow::Context;
 use clap::Subcommand;
 use scrip_api::wire;
 use scrip_core::{
-    application::ApiKeyText,
     id::ApiKeyId,
-    operations::{
+    operations::applications::{
         create_api_key::{CreatedApiKey, create_api_key, import_api_key},
         delete_api_key::delete_api_key,
     },
+    policy::ApiKeyText,
 };
 use scrip_server::{config::Environment, storage::explain};
 use serde_json::json;

@@ -6,16 +6,14 @@ use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 use scrip_api::wire;
 use scrip_core::{
-    application::Name,
     id::TenantId,
-    operations::{
+    operations::tenants::{
         create_tenant::create_tenant,
         delete_tenant::{delete_tenant, delete_tenant_by_id},
         restore_tenant::restore_tenant,
         update_tenant::set_tenant_quotas,
     },
-    quota::Quotas,
-    tenant::{Settings, Tenant, TenantKind},
+    policy::{Name, Quotas, Settings, Tenant, TenantKind},
 };
 use scrip_server::{config::Environment, storage::explain};
 use serde_json::{Value, json};

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use scrip_core::{
-    directory::Directory,
+    policy::Directory,
     time::{Clock, Timestamp},
 };
 use scrip_server::{

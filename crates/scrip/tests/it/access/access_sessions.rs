@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use scrip_core::{
-    permission::{
+    policy::{
         ApplicationKind::Private,
         Permission::{TokenCreate, TokenRead},
+        Settings,
     },
-    tenant::Settings,
     time::{Clock, Timestamp},
 };
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Applications: what they are made of, and that a change counts at the next request.
 
-use scrip_core::tenant::Settings;
+use scrip_core::policy::Settings;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt::Write, fs, path::Path};
 use scrip_api::routes::{RouteSummary, routes};
 use scrip_core::{
     audit::Operation,
-    permission::{ApplicationKind, Permission},
+    policy::{ApplicationKind, Permission},
 };
 use scrip_testing::policy::permissions_of;
 

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use scrip_api::routes::{RouteSummary, routes};
 use scrip_core::{
     audit::Operation,
-    permission::{ApplicationKind, Permission},
-    tenant::Settings,
+    policy::{ApplicationKind, Permission, Settings},
 };
 use serde_json::{Value, json};
 use uuid::Uuid;

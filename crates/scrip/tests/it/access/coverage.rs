@@ -6,8 +6,7 @@ use std::sync::LazyLock;
 use scrip_api::routes::{RouteSummary, routes};
 use scrip_core::{
     audit::Operation,
-    caller::Needs,
-    permission::{ApplicationKind, Permission, Transform::Reveal},
+    policy::{ApplicationKind, Needs, Permission, Transform::Reveal},
 };
 use scrip_testing::policy::permissions_of;
 use uuid::Uuid;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use scrip_core::tenant::Settings;
+use scrip_core::policy::Settings;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

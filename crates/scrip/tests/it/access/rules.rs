@@ -1,12 +1,10 @@
 //! Authority: keys, permissions, rules, transforms.
 
-use scrip_core::{
-    permission::{
-        ApplicationKind::{Management, Private, Public},
-        Permission::{TokenCreate, TokenDelete, TokenRead, TokenUpdate, TokenUse},
-        Transform::{Mask, Redact, Reveal},
-    },
-    tenant::Settings,
+use scrip_core::policy::{
+    ApplicationKind::{Management, Private, Public},
+    Permission::{TokenCreate, TokenDelete, TokenRead, TokenUpdate, TokenUse},
+    Settings,
+    Transform::{Mask, Redact, Reveal},
 };
 use serde_json::json;
 
@@ -30,11 +28,8 @@ fn no_key_or_a_wrong_one_is_401() {
 #[test]
 fn every_operation_needs_its_permission() {
     SHARED.created(&ACME.private, &json!({"id": "guarded", "type": "token", "data": 1}));
-    let manager = SHARED.permissions(
-        &ACME.tenant,
-        Management,
-        &[scrip_core::permission::Permission::TenantRead],
-    );
+    let manager =
+        SHARED.permissions(&ACME.tenant, Management, &[scrip_core::policy::Permission::TenantRead]);
     let wrong = [
         (
             "POST",

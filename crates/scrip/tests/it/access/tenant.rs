@@ -3,15 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    caller::Mandate,
-    operations::{
+    audit::{NotedTime, authentic_time::authentic_time},
+    operations::tenants::{
         delete_tenant::destroy_due_tenants,
         purge_tenants::{ended_tenants, forged_deletions, purge_tenants},
         restore_tenant::restore_tenant,
     },
-    store::KnownTime,
-    tenant::{Settings, TenantKind},
-    vault_rows::{NotedTime, authentic_time},
+    policy::{Mandate, Settings, TenantKind},
+    time::KnownTime,
 };
 use serde_json::{Value, json};
 

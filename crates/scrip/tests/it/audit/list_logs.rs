@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    caller::Mandate, operations::update_tenant::set_tenant_quotas, quota::Quotas, tenant::Settings,
+    operations::tenants::update_tenant::set_tenant_quotas,
+    policy::{Mandate, Quotas, Settings},
 };
 use serde_json::{Value, json};
 

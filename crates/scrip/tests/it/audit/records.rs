@@ -5,10 +5,8 @@ use std::sync::LazyLock;
 
 use scrip_api::routes::routes;
 use scrip_core::{
-    audit::{EntityType, Operation, chain::Log},
-    caller::Needs,
-    permission::{ApplicationKind, Permission, Transform},
-    tenant::{Settings, Tenant},
+    audit::{EntityType, Log, Operation},
+    policy::{ApplicationKind, Needs, Permission, Settings, Tenant, Transform},
 };
 use serde_json::json;
 use uuid::Uuid;

@@ -1,6 +1,6 @@
 //! What the audit trail says about keys, about reads of itself, and about requests without a key.
 
-use scrip_core::{audit::chain::Log, id::TenantId, tenant::Settings};
+use scrip_core::{audit::Log, id::TenantId, policy::Settings};
 use serde_json::{Value, json};
 
 use crate::harness::server::{Keys, Server, text};

@@ -4,15 +4,16 @@
 use std::time::Duration;
 
 use scrip_core::{
-    permission::{
+    policy::{
         ApplicationKind::{Private, Public},
+        DeduplicationBehavior,
         Permission::{
             TokenCreate, TokenDelete, TokenIntentCreate, TokenIntentDelete, TokenIntentRead,
             TokenRead, TokenSearch, TokenUpdate, TokenUse,
         },
+        Settings,
         Transform::{Mask, Reveal},
     },
-    tenant::{DeduplicationBehavior, Settings},
     time::Clock,
 };
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use scrip_core::{
-    tenant::{DeduplicationBehavior, Settings},
+    policy::{DeduplicationBehavior, Settings},
     time::Clock,
 };
 use serde_json::{Value, json};

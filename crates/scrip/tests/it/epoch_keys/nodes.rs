@@ -10,10 +10,7 @@ use std::{
 };
 
 use scrip_api::app::App;
-use scrip_core::{
-    permission::{Permission, Transform},
-    tenant::Settings,
-};
+use scrip_core::policy::{Permission, Settings, Transform};
 use scrip_seal::{Asked, EpochKeys, KeyExchange, Leave, NamedEpoch, WrappedEpochKey};
 use scrip_server::epoch_keys::shared::{Disks, SharedKeys};
 use scrip_testing::redis::Redis;
@@ -159,7 +156,7 @@ fn a_duplicate_is_shown_with_the_code_of_the_other_node() {
     let scene = Scene::new();
     let updating = Settings {
         deduplicate_tokens: true,
-        token_deduplication_behavior: scrip_core::tenant::DeduplicationBehavior::UpdateExisting,
+        token_deduplication_behavior: scrip_core::policy::DeduplicationBehavior::UpdateExisting,
         ..Settings::default()
     };
     for settings in [Settings { deduplicate_tokens: true, ..Settings::default() }, updating] {

@@ -10,23 +10,23 @@ use std::{
 
 use scrip_core::{
     Vault,
-    application::Name,
-    caller::{Caller, Mandate, Origin},
-    directory::{Directory, Known},
+    audit::{NotedTime, authentic_time::authentic_time},
     error::Error,
     id::TokenId,
     operations::{
-        create_tenant::{create_tenant, found_vault},
-        create_token::create_token,
-        expire_token::{erase_cvcs, expire_token},
-        get_token::get_token,
+        tenants::create_tenant::{create_tenant, found_vault},
+        tokens::{
+            create_token::create_token,
+            expire_token::{erase_cvcs, expire_token},
+            get_token::get_token,
+        },
     },
-    permission::{ApplicationKind, Permission, Transform},
-    store::KnownTime,
-    tenant::{Settings, TenantKind},
-    time::{Clock, Timestamp},
+    policy::{
+        ApplicationKind, Caller, Directory, Known, Mandate, Name, Origin, Permission, Settings,
+        TenantKind, Transform,
+    },
+    time::{Clock, KnownTime, Timestamp},
     token::NewToken,
-    vault_rows::{NotedTime, authentic_time},
 };
 use scrip_seal::EpochKeys;
 use scrip_server::process::clock::steady::{

@@ -4,7 +4,7 @@
 use std::{env, path::Path, sync::Arc};
 
 use rusqlite::types::ValueRef;
-use scrip_core::{audit::chain::Log, store::Store};
+use scrip_core::{audit::Log, store::Store};
 use scrip_store::{PostgresStore, SqliteStore, postgres::PostgresSettings};
 use scrip_testing::postgres::{
     Database, SERVING,

@@ -18,17 +18,14 @@ use scrip_api::{
 };
 use scrip_core::{
     Vault,
-    access::{AccessPolicy, AccessRule},
-    application::Name,
-    caller::Mandate,
-    directory::Directory,
-    operations::{
+    operations::tenants::{
         create_tenant::{create_tenant, found_vault},
         update_tenant::set_tenant_quotas,
     },
-    permission::{ApplicationKind, Permission, Permissions, Transform},
-    quota::Quotas,
-    tenant::{Settings, Tenant, TenantKind},
+    policy::{
+        AccessPolicy, AccessRule, ApplicationKind, Directory, Mandate, Name, Permission,
+        Permissions, Quotas, Settings, Tenant, TenantKind, Transform,
+    },
 };
 use scrip_seal::RootKey;
 use scrip_server::{
@@ -45,6 +42,7 @@ use serde_json::{Value, json};
 use tokio::{net::TcpListener, runtime::Runtime};
 
 use crate::{harness::engine::Engine, openapi::contract, sessions_3ds::scripted_servers::Scripted};
+
 pub(crate) use scrip_testing::policy::rule as grant;
 
 pub(crate) struct Server {

@@ -14,7 +14,7 @@ use scrip_api::{
     app::{body_memory::BodyMemory, limits::MinimumRate},
     middleware::client_address::TrustedProxies,
 };
-use scrip_core::tenant::Settings;
+use scrip_core::policy::Settings;
 use scrip_server::metrics::{
     key::MetricsKey,
     listener::{Access, OperatorListener},

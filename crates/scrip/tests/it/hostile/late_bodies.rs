@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use scrip_core::tenant::Settings;
+use scrip_core::policy::Settings;
 use serde_json::{Value, json};
 
 use crate::harness::server::{SHARED, Server, text};

@@ -8,7 +8,7 @@ use std::{
 };
 
 use scrip_api::limiter::Limiter;
-use scrip_core::tenant::Settings;
+use scrip_core::policy::Settings;
 use scrip_server::metrics::key::MetricsKey;
 use serde_json::json;
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use scrip_api::app::{answer_memory::AnswerMemory, body_memory::BodyMemory};
-use scrip_core::tenant::Settings;
+use scrip_core::policy::Settings;
 use serde_json::json;
 use tokio::net::TcpSocket;
 

@@ -2,13 +2,11 @@
 
 use std::{sync::Barrier, time::Duration};
 
-use scrip_core::{
-    permission::{
-        ApplicationKind::Private,
-        Permission::{TokenCreate, TokenRead},
-        Transform::{Mask, Reveal},
-    },
-    tenant::Settings,
+use scrip_core::policy::{
+    ApplicationKind::Private,
+    Permission::{TokenCreate, TokenRead},
+    Settings,
+    Transform::{Mask, Reveal},
 };
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! The idempotency key where policy is changed: one effect, and the same answer for as long as the
 //! caller may have it.
 
-use scrip_core::tenant::Settings;
+use scrip_core::policy::Settings;
 use serde_json::{Value, json};
 
 use crate::harness::server::{Keys, Reply, SHARED, text};

@@ -1,6 +1,6 @@
 //! Idempotency keys of callers that many browsers share: public keys and access sessions.
 
-use scrip_core::tenant::Settings;
+use scrip_core::policy::Settings;
 use serde_json::{Value, json};
 
 use crate::harness::server::{Keys, Reply, SHARED, card, new_number, text};

@@ -1,11 +1,10 @@
 //! The idempotency key on tokenize: one effect, and an answer of which each token keeps its part.
 
-use scrip_core::{
-    permission::{
-        Permission::{TokenCreate, TokenRead, TokenUpdate},
-        Transform::{self, Mask, Reveal},
-    },
-    tenant::{DeduplicationBehavior, Settings},
+use scrip_core::policy::{
+    DeduplicationBehavior,
+    Permission::{TokenCreate, TokenRead, TokenUpdate},
+    Settings,
+    Transform::{self, Mask, Reveal},
 };
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! A conversion or a move gives the caller no right that it did not have before.
 
-use scrip_core::permission::{
+use scrip_core::policy::{
     ApplicationKind::Public,
     Permission::{
         SessionAuthenticate, SessionCreate, SessionRead, TokenCreate, TokenIntentCreate, TokenRead,

@@ -2,10 +2,7 @@
 
 use std::{sync::Barrier, thread, time::Duration};
 
-use scrip_core::{
-    permission::{ApplicationKind, Permission, Transform},
-    tenant::{DeduplicationBehavior, Settings},
-};
+use scrip_core::policy::{ApplicationKind, DeduplicationBehavior, Permission, Settings, Transform};
 use serde_json::{Value, json};
 
 use crate::harness::server::{ACME, Keys, SHARED, Server, card, grant, new_number, text};

@@ -1,9 +1,9 @@
 //! Whose address counts, and that nobody can choose it.
 
 use scrip_api::{limiter::Limiter, middleware::client_address::TrustedProxies};
-use scrip_core::{
+use scrip_core::policy::{
+    TenantKind,
     rate_limit::{Figures, Row},
-    tenant::TenantKind,
 };
 
 use crate::{

@@ -1,9 +1,6 @@
 //! What expressions may cost: one budget for each request, and no work that is not charged.
 
-use scrip_core::{
-    permission::{Permission::TokenRead, Transform::Mask},
-    tenant::Settings,
-};
+use scrip_core::policy::{Permission::TokenRead, Settings, Transform::Mask};
 use serde_json::{Value, json};
 
 use crate::harness::server::{ACME, SHARED, grant, text};

@@ -3,17 +3,16 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    access::AccessPolicy,
-    caller::Mandate,
-    operations::update_tenant::set_tenant_quotas,
-    permission::{
+    operations::tenants::update_tenant::set_tenant_quotas,
+    policy::{
+        AccessPolicy,
         ApplicationKind::{Private, Public},
+        Mandate,
         Permission::{TokenCreate, TokenIntentCreate, TokenRead, TokenSearch, TokenUpdate},
-        Permissions,
+        Permissions, Quotas, Settings, TenantKind,
         Transform::{Mask, Reveal},
+        tenant::quota::Limit,
     },
-    quota::{Limit, Quotas},
-    tenant::{Settings, TenantKind},
 };
 use serde_json::{Value, json};
 
@@ -463,8 +462,8 @@ fn spent_budget_is_recorded_once_and_counted_by_the_metric() {
     }
     let key = scene.server.permissions(
         &scene.keys.tenant,
-        scrip_core::permission::ApplicationKind::Management,
-        &[scrip_core::permission::Permission::LogRead],
+        scrip_core::policy::ApplicationKind::Management,
+        &[scrip_core::policy::Permission::LogRead],
     );
     let logs = scene.server.fetch(&key, "/logs?size=100").is(200);
     let spent =

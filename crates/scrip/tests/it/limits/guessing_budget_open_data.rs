@@ -1,6 +1,6 @@
 //! The guessing budget for data of any form, and for requests with very many numbers.
 
-use scrip_core::tenant::TenantKind;
+use scrip_core::policy::TenantKind;
 use serde_json::{Value, json};
 
 use crate::limits::guessing_budget::{LimitsHarness, card, lookalikes};

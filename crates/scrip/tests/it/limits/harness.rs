@@ -4,11 +4,12 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use scrip_api::{app::App, limiter::Limiter, middleware::client_address::TrustedProxies};
 use scrip_core::{
-    caller::Mandate,
-    operations::update_tenant::set_tenant_quotas,
-    quota::{Quotas, RateLimit},
-    rate_limit::{Figures, Rate, Row, TABLE},
-    tenant::{Settings, TenantKind},
+    operations::tenants::update_tenant::set_tenant_quotas,
+    policy::{
+        Mandate, Quotas, Settings, TenantKind,
+        rate_limit::{Figures, Rate, Row, TABLE},
+        tenant::quota::RateLimit,
+    },
     time::{Clock, Timestamp},
 };
 use scrip_server::process::clock::SystemClock;

@@ -5,7 +5,7 @@ use std::{collections::HashMap, num::NonZeroU32, sync::Arc, time::Duration};
 
 use proptest::{prelude::*, strategy::ValueTree};
 use scrip_core::{
-    rate_limit::{Action, Demand, Mark, Network, Rate, Row, Subject, counters::Counters},
+    policy::rate_limit::{Action, Demand, Mark, Network, Rate, Row, Subject, counters::Counters},
     time::Timestamp,
 };
 use scrip_seal::Pepper;

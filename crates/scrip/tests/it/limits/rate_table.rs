@@ -3,12 +3,12 @@
 use std::{num::NonZeroU32, sync::Arc};
 
 use scrip_core::{
-    application::ApiKeyText,
-    caller::Mandate,
-    operations::create_api_key::import_api_key,
-    quota::RateLimit,
-    rate_limit::{Figures, Row},
-    tenant::TenantKind,
+    operations::applications::create_api_key::import_api_key,
+    policy::{
+        ApiKeyText, Mandate, TenantKind,
+        rate_limit::{Figures, Row},
+        tenant::quota::RateLimit,
+    },
 };
 use serde_json::json;
 
@@ -142,7 +142,7 @@ fn a_private_key_from_many_addresses() {
 fn private_keys_of_one_address() {
     let scene = LimitsHarness::new(TenantKind::Production, requests(100_000));
     let other =
-        scene.server.tenant_of(TenantKind::Production, scrip_core::tenant::Settings::default());
+        scene.server.tenant_of(TenantKind::Production, scrip_core::policy::Settings::default());
     let keys = [&scene.keys.private, &other.private];
     throttles(&scene, Row::PrivateApplication, |it| {
         scene.get(HERE, keys[usize::try_from(it % 2).unwrap()], "/permissions")
@@ -217,7 +217,7 @@ fn a_legacy_key_has_a_hundred_a_minute() {
     let scene = production();
     let known = scene.server.app.directory.load_full().unwrap();
     let tenant = known.tenant(scene.keys.tenant.id).unwrap();
-    let private = scrip_core::permission::ApplicationKind::Private;
+    let private = scrip_core::policy::ApplicationKind::Private;
     let application = tenant.applications.values().find(|it| it.record.kind == private).unwrap();
     let legacy = ApiKeyText::parse("key_3Bv9xWkTq7LmZr2NpYc8Hd").unwrap();
     let (app, mandate) = (&scene.server.app, Mandate::of_operator(Arc::clone(tenant)));

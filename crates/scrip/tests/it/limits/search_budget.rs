@@ -3,14 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    caller::Mandate,
-    operations::update_tenant::set_tenant_quotas,
-    permission::{
+    operations::tenants::update_tenant::set_tenant_quotas,
+    policy::{
         ApplicationKind::Private,
+        Mandate,
         Permission::{TokenCreate, TokenRead, TokenSearch},
+        Quotas, Settings, TenantKind,
+        tenant::quota::Limit,
     },
-    quota::{Limit, Quotas},
-    tenant::{Settings, TenantKind},
 };
 use serde_json::json;
 

@@ -3,9 +3,9 @@
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use scrip_api::limiter::{Limiter, WhenAway};
-use scrip_core::{
+use scrip_core::policy::{
+    TenantKind,
     rate_limit::{Action, Demand, Figures, Network, Rate, Row, Subject, TABLE, address_demand},
-    tenant::TenantKind,
 };
 use scrip_seal::Pepper;
 use scrip_server::rate_limit::Shared;

@@ -10,11 +10,8 @@ use std::{
 };
 
 use scrip_api::{app::body_memory::BodyMemory, limiter::Limiter, routes::routes};
-use scrip_core::{
-    guessing_budget::Budget,
-    permission::{Permission, Transform},
-    rate_limit::Row,
-    tenant::Settings,
+use scrip_core::policy::{
+    Permission, Settings, Transform, guessing_budget::Budget, rate_limit::Row,
 };
 use scrip_server::metrics::key::MetricsKey;
 use scrip_testing::process::prometheus::Page;

@@ -2,8 +2,7 @@
 
 use scrip_core::{
     audit::Operation,
-    permission::{ApplicationKind, Permission},
-    tenant::Settings,
+    policy::{ApplicationKind, Permission, Settings},
 };
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use scrip_api::{openapi::document, routes::routes};
-use scrip_core::{application::Name, container::Container, id::TokenId, time::Timestamp};
+use scrip_core::{id::TokenId, policy::Name, time::Timestamp, token::Container};
 use serde_json::Value;
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt::Write, fs, path::Path};
 
-use scrip_core::permission::{ApplicationKind, Permission};
+use scrip_core::policy::{ApplicationKind, Permission};
 use serde_json::{Value, json};
 
 use crate::harness::server::{ACME, Reply, SHARED, text};

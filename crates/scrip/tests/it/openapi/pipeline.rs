@@ -110,7 +110,7 @@ fn a_body_that_never_ends_is_given_up() {
         app.limits.body_deadline = Duration::from_millis(200);
         app.node.connections.header_deadline = Duration::from_millis(300);
     });
-    let keys = server.tenant(scrip_core::tenant::Settings::default());
+    let keys = server.tenant(scrip_core::policy::Settings::default());
     let head = format!(
         "POST /tokens HTTP/1.1\r\nHost: x\r\nBT-API-KEY: {}\r\nContent-Type: application/json\r\n\
          Content-Length: 100\r\n\r\n{{",
@@ -142,7 +142,7 @@ fn a_client_that_says_nothing_is_not_waited_for() {
 #[test]
 fn bodies_and_parsed_values_share_bounded_memory() {
     let server = Server::with(|app| app.body_memory = BodyMemory::new(17 * 100_000, 1));
-    let keys = server.tenant(scrip_core::tenant::Settings::default());
+    let keys = server.tenant(scrip_core::policy::Settings::default());
     let create = |bytes: usize| {
         server.create(&keys.private, &json!({"type": "token", "data": "x".repeat(bytes)}))
     };
@@ -172,7 +172,7 @@ fn connection_past_the_cap_waits_while_all_have_requests_in_progress() {
         app.node.connections.connections_max = 2;
         app.node.connections.evictable_after = Duration::from_secs(600);
     });
-    let keys = server.tenant(scrip_core::tenant::Settings::default());
+    let keys = server.tenant(scrip_core::policy::Settings::default());
     let head = format!(
         "POST /tokens HTTP/1.1\r\nHost: x\r\nBT-API-KEY: {}\r\nContent-Type: application/json\r\n\
          Content-Length: 2\r\n\r\n",

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    caller::Mandate,
-    operations::update_tenant::set_tenant_quotas,
-    quota::Quotas,
-    tenant::Settings,
+    operations::tenants::update_tenant::set_tenant_quotas,
+    policy::{Mandate, Quotas, Settings},
     threeds::NoDirectoryServers,
     time::{Clock, Timestamp},
 };

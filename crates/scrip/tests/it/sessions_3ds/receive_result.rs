@@ -1,6 +1,6 @@
 //! Receive Result.
 
-use scrip_core::tenant::{Settings, TenantKind};
+use scrip_core::policy::{Settings, TenantKind};
 use serde_json::{Value, json};
 
 use crate::{
@@ -74,7 +74,8 @@ fn a_production_tenant_takes_no_result_through_this_door() {
 
 fn allow_threeds(server: &Server, keys: &crate::harness::server::Keys) {
     use scrip_core::{
-        caller::Mandate, operations::update_tenant::set_tenant_quotas, quota::Quotas,
+        operations::tenants::update_tenant::set_tenant_quotas,
+        policy::{Mandate, Quotas},
     };
     let edit = |quotas| Quotas { threeds_access: true, ..quotas };
     let mandate = Mandate::of_operator(std::sync::Arc::clone(&keys.tenant));

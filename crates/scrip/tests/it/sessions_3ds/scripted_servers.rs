@@ -6,7 +6,7 @@ use std::{
 };
 
 use scrip_core::{
-    tenant::TenantKind,
+    policy::TenantKind,
     threeds::{Asking, DirectoryServers, Link, SchemeRanges, Terms, Unanswered},
 };
 use scrip_testing::directory_server::link_with;

@@ -1,14 +1,13 @@
 //! Writes of a number that a 3-D Secure session was created for: what they end, and what they must not tell.
 
-use scrip_core::{
-    permission::{
-        ApplicationKind::Private,
-        Permission::{
-            SessionAuthenticate, SessionCreate, SessionRead, TokenCreate, TokenDelete,
-            TokenIntentCreate, TokenRead, TokenUpdate,
-        },
+use scrip_core::policy::{
+    ApplicationKind::Private,
+    DeduplicationBehavior,
+    Permission::{
+        SessionAuthenticate, SessionCreate, SessionRead, TokenCreate, TokenDelete,
+        TokenIntentCreate, TokenRead, TokenUpdate,
     },
-    tenant::{DeduplicationBehavior, Settings},
+    Settings,
 };
 use scrip_testing::requests::payment;
 use serde_json::{Value, json};

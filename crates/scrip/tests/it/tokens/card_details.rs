@@ -3,9 +3,8 @@
 use std::sync::LazyLock;
 
 use scrip_core::{
-    bin_data::{BinDigits, BinTable, Block, Brand, Country, Facts, Funding, Row},
-    permission::{ApplicationKind, Permission},
-    tenant::{Settings, TenantKind},
+    card::bin_data::{BinDigits, BinTable, Block, Brand, Country, Facts, Funding, Row},
+    policy::{ApplicationKind, Permission, Settings, TenantKind},
 };
 use serde_json::{Value, json};
 

@@ -136,7 +136,7 @@ fn the_same_value_has_the_same_fingerprint_by_tenant_and_type() {
         |kind: &str| accept(json!({"type": kind, "data": number.as_str()}))["fingerprint"].clone();
     assert_eq!(token("card_number"), token("card_number"));
     assert_ne!(token("card_number"), token("token"));
-    let elsewhere = SHARED.tenant(scrip_core::tenant::Settings::default());
+    let elsewhere = SHARED.tenant(scrip_core::policy::Settings::default());
     let other = SHARED.created(&elsewhere.private, &json!({"type": "card_number", "data": number}));
     assert_ne!(other["fingerprint"], token("card_number"));
 }

@@ -1,12 +1,11 @@
 //! The same card twice.
 
-use scrip_core::{
-    permission::{
-        ApplicationKind::Private,
-        Permission::{TokenCreate, TokenRead, TokenUpdate},
-        Transform::{Mask, Reveal},
-    },
-    tenant::{DeduplicationBehavior, Settings},
+use scrip_core::policy::{
+    ApplicationKind::Private,
+    DeduplicationBehavior,
+    Permission::{TokenCreate, TokenRead, TokenUpdate},
+    Settings,
+    Transform::{Mask, Reveal},
 };
 use serde_json::{Value, json};
 

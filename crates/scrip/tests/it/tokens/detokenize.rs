@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use scrip_core::{
-    permission::{
+    policy::{
         Permission::{TokenCreate, TokenRead},
+        Settings,
         Transform::{Mask, Redact, Reveal},
     },
-    tenant::Settings,
     time::Clock,
 };
 use serde_json::{Value, json};

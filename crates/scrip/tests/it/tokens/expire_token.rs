@@ -3,8 +3,8 @@
 use std::{thread::sleep, time::Duration};
 
 use scrip_core::{
-    operations::expire_token::{erase_cvcs, expire_token},
-    tenant::Settings,
+    operations::tokens::expire_token::{erase_cvcs, expire_token},
+    policy::Settings,
     time::Clock,
 };
 use serde_json::json;

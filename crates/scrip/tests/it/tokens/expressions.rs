@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use scrip_core::permission::{
+use scrip_core::policy::{
     Permission::{TokenCreate, TokenRead, TokenUpdate},
     Transform::Mask,
 };
@@ -105,7 +105,7 @@ fn a_card_gets_an_alias_that_looks_like_it() {
 
 #[test]
 fn an_alias_without_a_free_value_becomes_an_id_like_any_other() {
-    let keys = SHARED.tenant(scrip_core::tenant::Settings::default());
+    let keys = SHARED.tenant(scrip_core::policy::Settings::default());
     // One letter or digit by chance: sixty-two values, and then none.
     let body =
         json!({"type": "token", "data": "xyz", "id": "{{ data | alias_preserve_length: 2, 0 }}"});
@@ -123,7 +123,7 @@ fn an_alias_without_a_free_value_becomes_an_id_like_any_other() {
 
 #[test]
 fn fingerprints_know_data_and_metadata() {
-    let keys = SHARED.tenant(scrip_core::tenant::Settings::default());
+    let keys = SHARED.tenant(scrip_core::policy::Settings::default());
     let create = |metadata: &str, expression: &str| {
         let body = json!({"type": "token", "data": {"a": 1}, "metadata": {"of": metadata},
             "fingerprint_expression": expression});

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use scrip_core::{
-    permission::{ApplicationKind, Permission, Transform},
-    tenant::Settings,
-};
+use scrip_core::policy::{ApplicationKind, Permission, Settings, Transform};
 use serde_json::{Value, json};
 
 use crate::harness::server::{Keys, Reply, Server, grant, text};

@@ -1,10 +1,7 @@
 //! Tokenize.
 
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
-use scrip_core::{
-    permission::{Permission::TokenCreate, Transform::Redact},
-    tenant::Settings,
-};
+use scrip_core::policy::{Permission::TokenCreate, Settings, Transform::Redact};
 use serde_json::{Value, json};
 
 use crate::harness::server::{ACME, Keys, SHARED, card, grant, new_number, text};

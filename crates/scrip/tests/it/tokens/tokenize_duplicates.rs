@@ -1,11 +1,10 @@
 //! Tokenize, where some of the tokens are there already, or twice in one request.
 
-use scrip_core::{
-    permission::{
-        Permission::{TokenCreate, TokenRead},
-        Transform::Reveal,
-    },
-    tenant::{DeduplicationBehavior, Settings},
+use scrip_core::policy::{
+    DeduplicationBehavior,
+    Permission::{TokenCreate, TokenRead},
+    Settings,
+    Transform::Reveal,
 };
 use serde_json::{Value, json};
 

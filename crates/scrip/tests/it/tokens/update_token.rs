@@ -1,6 +1,6 @@
 //! Update Token.
 
-use scrip_core::permission::{
+use scrip_core::policy::{
     ApplicationKind::Private,
     Permission::{TokenRead, TokenUpdate},
 };
@@ -140,7 +140,7 @@ fn patches_do_not_add_up_without_end() {
 #[test]
 fn a_new_token_under_an_old_id_is_not_taken_for_it() {
     let server = Server::start();
-    let keys = server.tenant(scrip_core::tenant::Settings::default());
+    let keys = server.tenant(scrip_core::policy::Settings::default());
     let revision = || {
         server.created(&keys.private, &json!({"id": "reused", "type": "token", "data": 1}));
         let revision = server.engine.count("SELECT revision FROM tokens");

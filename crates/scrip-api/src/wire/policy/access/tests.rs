@@ -1,9 +1,8 @@
 //! Examples of the OpenAPI document, made by the code that writes responses.
 
 use scrip_core::{
-    access::Condition,
-    container::Container,
-    permission::{Permission, Transform},
+    policy::{Condition, Permission, Transform},
+    token::Container,
 };
 use serde_json::{Value, json};
 

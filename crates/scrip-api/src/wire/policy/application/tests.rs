@@ -1,6 +1,6 @@
 //! Examples of the OpenAPI document, made by the code that writes responses.
 
-use scrip_core::permission::ApplicationKind;
+use scrip_core::policy::ApplicationKind;
 use serde_json::{Value, json};
 
 use crate::{
@@ -62,7 +62,7 @@ fn key_example(shown: Shown) -> KeyBody<'static> {
 }
 
 fn permission_example() -> Value {
-    use scrip_core::permission::Permission::TokenCreate;
+    use scrip_core::policy::Permission::TokenCreate;
     json!(PermissionBody {
         r#type: TokenCreate.as_str(),
         description: TokenCreate.description(),

@@ -1,9 +1,6 @@
 //! Examples of the OpenAPI document, made by the code that writes responses.
 
-use scrip_core::{
-    quota::Quotas,
-    tenant::{DeduplicationBehavior, Settings, TenantKind},
-};
+use scrip_core::policy::{DeduplicationBehavior, Quotas, Settings, TenantKind};
 use serde_json::{Value, json};
 
 use crate::{

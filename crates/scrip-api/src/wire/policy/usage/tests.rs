@@ -2,8 +2,7 @@
 
 use scrip_core::{
     time::Timestamp,
-    token_type::TokenType,
-    usage::{TypeUsage, Usage},
+    token::{TokenType, TypeUsage, Usage},
 };
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use super::{AdditionalBody, CardBody, CountryBody};
 
 /// With every attribute that there is.
 pub(crate) fn example() -> CardBody<'static> {
-    let authentication = Some(scrip_core::bin_data::Authentication::ScaRequired.as_str());
+    let authentication = Some(scrip_core::card::bin_data::Authentication::ScaRequired.as_str());
     CardBody {
         bin: "42424242",
         last4: "4242",

@@ -1,8 +1,8 @@
 //! Examples of the OpenAPI document, made by the code that writes responses.
 
 use scrip_core::{
-    tenant::DeduplicationBehavior,
-    token_type::TokenType::{self, Bank, Card, NetworkToken},
+    policy::DeduplicationBehavior,
+    token::TokenType::{self, Bank, Card, NetworkToken},
 };
 use serde_json::{Value, json};
 

@@ -1,9 +1,11 @@
 //! Examples of the OpenAPI document, made by the code that writes responses.
 
 use scrip_core::{
-    bank::BankDetails,
-    token_intent::IntentAuthentication,
-    token_type::TokenType::{self, Bank, Card, NetworkToken},
+    card::bank::BankDetails,
+    token::{
+        IntentAuthentication,
+        TokenType::{self, Bank, Card, NetworkToken},
+    },
 };
 use serde_json::{Value, json};
 
