@@ -11,7 +11,7 @@
 //! | deduplication | [`DuplicateKeys`]: which existing tokens may answer for, or absorb, new data |
 //! | PATCH of an expression | [`check_expression_change`] |
 //! | PATCH of data under expressions of another application | [`drop_inherited_expressions`]: they fall back to the type's own |
-//! | PATCH of a part of hidden data | [`Withheld`]: a fingerprint or index entry that would confirm a guess is withheld |
+//! | PATCH of a part of hidden data | [`Withheld`](crate::token::Withheld): a fingerprint or index entry that would confirm a guess is withheld |
 //! | moves | [`check_gain`] |
 //! | searches | a search compares digests of values that the vault computed under the rules above |
 //! | reads under a mask | the mask was written under the rules above, and sees a card number covered |

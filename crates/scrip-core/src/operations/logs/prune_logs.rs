@@ -16,7 +16,7 @@ use crate::{
 /// twelve months.
 const VAULT_RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 
-/// What there is to prune now, for [`crate::store::Store::prune_chain`] to be called with until it
+/// What there is to prune now, for [`crate::store::AuditStore::prune_chain`] to be called with until it
 /// removes nothing. By the earliest that it can be: what is removed cannot be brought back.
 ///
 /// # Errors
