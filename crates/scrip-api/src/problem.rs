@@ -11,6 +11,7 @@ use scrip_core::{
     error::{Error, Excess, FieldError},
     threeds::{FailureReason, ServiceFailure},
 };
+use scrip_threeds::message::FailureKind;
 use serde::Serialize;
 
 use crate::{deprecation::Deprecated, middleware::trace::TraceId, wire::ParseError};
@@ -249,7 +250,8 @@ impl Problem {
         if let Self::Failed(Error::Unavailable(cause) | Error::Internal(cause)) = self {
             tracing::error!(trace = &*trace.0, status = status.as_u16(), %cause, "failed");
         }
-        if let Some(ServiceFailure { reason, service_status, detail, .. }) = self.service() {
+        if let Some(ServiceFailure { reason, kind, detail, .. }) = self.service() {
+            let service_status = service_status(*kind);
             tracing::warn!(trace = &*trace.0, ?reason, service_status, detail, "3-D Secure failed");
         }
         let body = Body9457 {
@@ -276,9 +278,22 @@ impl Problem {
     }
 }
 
+/// The failure of a directory server or an access control server as an HTTP status.
+fn service_status(kind: FailureKind) -> u16 {
+    match kind {
+        FailureKind::RequestInvalid => 400,
+        FailureKind::AccessDenied => 403,
+        FailureKind::NotFound => 404,
+        FailureKind::ServerFault => 500,
+        FailureKind::AnswerInvalid => 502,
+        FailureKind::Unavailable => 503,
+        FailureKind::TimedOut => 504,
+    }
+}
+
 fn service(failure: &ServiceFailure) -> ServiceBody<'_> {
     ServiceBody {
-        service_status: failure.service_status.to_string(),
+        service_status: service_status(failure.kind).to_string(),
         session_id: failure.session.map(|it| it.to_string()),
         error_source: failure.source.name(),
         message: failure.message,

@@ -28,7 +28,7 @@ pub use challenge::{CReq, CRes};
 pub use challenge_app::{Image, SelectInfo};
 pub use device::{DeviceRendering, EphemeralKey, KeyCurve, KeyKind};
 pub use document::{Document, MESSAGE_BYTES_MAX, Message, MessageType, RANGES_BYTES_MAX};
-pub use erro::{About, Erro, service_status};
+pub use erro::{About, Erro, FailureKind};
 pub use extension::{DATA_CHARS_MAX, EXTENSIONS_MAX, Extension, Extensions};
 pub use results::{RReq, RRes};
 pub use risk::MerchantRisk;

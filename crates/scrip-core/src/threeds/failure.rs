@@ -2,7 +2,7 @@
 
 use scrip_threeds::{
     fault::{Component, ErrorCode, Fault},
-    message::{Erro, service_status},
+    message::{Erro, FailureKind},
 };
 
 use crate::{id::SessionId, threeds::Unanswered};
@@ -13,8 +13,7 @@ pub struct ServiceFailure {
     pub reason: FailureReason,
     pub session: Option<SessionId>,
     pub source: Component,
-    /// In the words of HTTP: 502 and 504 mean that a new session is needed.
-    pub service_status: u16,
+    pub kind: FailureKind,
     pub message: &'static str,
     pub detail: String,
 }
@@ -39,52 +38,58 @@ pub enum FailureReason {
 
 impl ServiceFailure {
     pub(crate) fn new(reason: FailureReason, session: Option<SessionId>) -> Self {
-        let (source, service_status, message, detail) = match reason {
+        let (source, kind, message, detail) = match reason {
             FailureReason::CardNotSupported => (
                 Component::DirectoryServer,
-                404,
+                FailureKind::NotFound,
                 "The card is not supported by any connected card scheme",
                 "The number is in no range that a directory server has told",
             ),
             FailureReason::NotConnected => (
                 Component::Server,
-                503,
+                FailureKind::Unavailable,
                 "No directory server is connected for this tenant",
                 "The operator has to configure threeds for the schemes of this tenant",
             ),
             FailureReason::RangesUnavailable => (
                 Component::DirectoryServer,
-                503,
+                FailureKind::Unavailable,
                 "The card ranges of a directory server could not be fetched yet",
                 "Try again shortly",
             ),
             FailureReason::NotSent => (
                 Component::DirectoryServer,
-                503,
+                FailureKind::Unavailable,
                 "The directory server could not be reached",
                 "Nothing was sent: the session can be authenticated again",
             ),
             FailureReason::TimedOut => (
                 Component::DirectoryServer,
-                504,
+                FailureKind::TimedOut,
                 "The directory server did not answer in time",
                 "What became of the request is unknown: create a new session",
             ),
             FailureReason::Broken => (
                 Component::DirectoryServer,
-                502,
+                FailureKind::AnswerInvalid,
                 "The directory server did not give a whole answer",
                 "What became of the request is unknown: create a new session",
             ),
-            FailureReason::Refused => {
-                (Component::DirectoryServer, 502, "The request was answered with an error", "")
-            }
-            FailureReason::AnswerInvalid => {
-                (Component::DirectoryServer, 502, "The answer is not valid", "")
-            }
+            FailureReason::Refused => (
+                Component::DirectoryServer,
+                FailureKind::AnswerInvalid,
+                "The request was answered with an error",
+                "",
+            ),
+            FailureReason::AnswerInvalid => (
+                Component::DirectoryServer,
+                FailureKind::AnswerInvalid,
+                "The answer is not valid",
+                "",
+            ),
         };
         let detail = detail.to_owned();
-        Self { reason, session, source, service_status, message, detail }
+        Self { reason, session, source, kind, message, detail }
     }
 
     pub(crate) fn unanswered(why: Unanswered, session: SessionId) -> Self {
@@ -101,7 +106,7 @@ impl ServiceFailure {
         let code = error.known_code().map_or("", ErrorCode::name);
         Self {
             source: error.component,
-            service_status: error.service_status(),
+            kind: error.failure_kind(),
             detail: format!("Error {} {code}", error.code.expose()).trim_end().to_owned(),
             ..Self::new(FailureReason::Refused, Some(session))
         }
@@ -109,11 +114,11 @@ impl ServiceFailure {
 
     pub(crate) fn invalid(fault: &Fault, session: SessionId) -> Self {
         let names = fault.names.join(", ");
+        let kind = FailureKind::of(fault.code);
         let detail = format!("Error {} {}: {names}", fault.code.code(), fault.code.name());
-        let status = service_status(fault.code);
         Self {
             // Whatever is wrong with an answer is not the client's to correct.
-            service_status: if status == 504 { 504 } else { 502 },
+            kind: if kind == FailureKind::TimedOut { kind } else { FailureKind::AnswerInvalid },
             detail: detail.trim_end_matches([':', ' ']).to_owned(),
             ..Self::new(FailureReason::AnswerInvalid, Some(session))
         }

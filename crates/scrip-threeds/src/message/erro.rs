@@ -67,35 +67,50 @@ impl Erro {
         ErrorCode::from_code(self.code.expose())
     }
 
-    /// What a client is told of the failure, in the words of HTTP. Codes that we do not know are
-    /// nobody's fault but that server's.
+    /// The kind of the failure. An unknown code is the fault of the server that sent it.
     #[must_use]
-    pub fn service_status(&self) -> u16 {
-        self.known_code().map_or(502, service_status)
+    pub fn failure_kind(&self) -> FailureKind {
+        self.known_code().map_or(FailureKind::AnswerInvalid, FailureKind::of)
     }
 }
 
-/// Codes into HTTP: what a client can do about it decides.
-#[must_use]
-pub fn service_status(code: ErrorCode) -> u16 {
-    match code {
-        ErrorCode::MessageInvalid
-        | ErrorCode::VersionUnsupported
-        | ErrorCode::ElementMissing
-        | ErrorCode::CriticalExtensionUnknown
-        | ErrorCode::FormatInvalid
-        | ErrorCode::ElementDuplicate
-        | ErrorCode::IsoCodeInvalid
-        | ErrorCode::TransactionDataInvalid
-        | ErrorCode::CategoryCodeInvalid => 400,
-        ErrorCode::AccessDenied => 403,
-        ErrorCode::TransactionUnknown => 404,
-        ErrorCode::TimedOut => 504,
-        ErrorCode::TransientFailure
-        | ErrorCode::PermanentFailure
-        | ErrorCode::ConnectionFailure => 502,
-        ErrorCode::SentLimitExceeded
-        | ErrorCode::DecryptionFailure
-        | ErrorCode::SerialNumberInvalid => 500,
+/// Failures of an authentication, sorted by what a client can do about them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureKind {
+    RequestInvalid,
+    AccessDenied,
+    NotFound,
+    ServerFault,
+    /// A new session is needed.
+    AnswerInvalid,
+    /// The request can be repeated.
+    Unavailable,
+    /// A new session is needed.
+    TimedOut,
+}
+
+impl FailureKind {
+    #[must_use]
+    pub fn of(code: ErrorCode) -> Self {
+        match code {
+            ErrorCode::MessageInvalid
+            | ErrorCode::VersionUnsupported
+            | ErrorCode::ElementMissing
+            | ErrorCode::CriticalExtensionUnknown
+            | ErrorCode::FormatInvalid
+            | ErrorCode::ElementDuplicate
+            | ErrorCode::IsoCodeInvalid
+            | ErrorCode::TransactionDataInvalid
+            | ErrorCode::CategoryCodeInvalid => Self::RequestInvalid,
+            ErrorCode::AccessDenied => Self::AccessDenied,
+            ErrorCode::TransactionUnknown => Self::NotFound,
+            ErrorCode::TimedOut => Self::TimedOut,
+            ErrorCode::TransientFailure
+            | ErrorCode::PermanentFailure
+            | ErrorCode::ConnectionFailure => Self::AnswerInvalid,
+            ErrorCode::SentLimitExceeded
+            | ErrorCode::DecryptionFailure
+            | ErrorCode::SerialNumberInvalid => Self::ServerFault,
+        }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     fault::{Component, ErrorCode},
-    message::{About, Document, Known, MESSAGE_BYTES_MAX, MessageType},
+    message::{About, Document, FailureKind, Known, MESSAGE_BYTES_MAX, MessageType},
 };
 
 #[test]
@@ -90,7 +90,7 @@ fn an_error_is_answered_with_what_could_be_read() {
         })
     );
     assert!(Erro::parse(&error.to_json(), &case.scene).is_ok());
-    assert_eq!(error.service_status(), 400);
+    assert_eq!(error.failure_kind(), FailureKind::RequestInvalid);
 }
 
 #[test]
