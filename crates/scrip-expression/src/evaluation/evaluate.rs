@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     ExpressionError, OUTPUT_BYTES_MAX, Scope, VALUE_BYTES_MAX,
     evaluation::budget::{Budget, weight},
-    filter::Context,
+    filter::{Arguments, Input},
     inner_steps::{count, count_value},
     outside::Outside,
     syntax::ast::{Case, Expression, For, Node, Operand, Output, Relation},
@@ -98,14 +98,18 @@ impl<'a> Run<'a> {
             let arguments: Result<Vec<_>, _> =
                 call.arguments.iter().map(|it| self.operand(it)).collect();
             let arguments = arguments?;
-            let query = call.query.as_deref();
-            let context = Context { budget: self.budget, outside: self.outside, query };
             let given = weight(&value);
             self.budget.bytes(given)?;
             for argument in &arguments {
                 self.budget.value(argument)?;
             }
-            value = (call.filter.run)(&context, value, &arguments)?;
+            value = (call.filter.run)(Input {
+                value,
+                arguments: Arguments(&arguments),
+                budget: self.budget,
+                outside: self.outside,
+                query: call.query.as_deref(),
+            })?;
             let made = weight(&value);
             self.budget.bytes(made)?;
             if made > given.max(VALUE_BYTES_MAX) {

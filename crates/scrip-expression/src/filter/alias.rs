@@ -2,7 +2,7 @@
 //!
 //! An alias never is what it stands for: that one is drawn again.
 
-use super::{Context, Filtered, argument, card};
+use super::{Filtered, Input, card};
 use crate::{
     inner_steps::count,
     outside::Outside,
@@ -54,7 +54,7 @@ const ALL: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW
 /// What may stand in the place of a character; nothing when it stays.
 type Choices = fn(char) -> &'static [u8];
 
-fn like(c: char) -> &'static [u8] {
+pub(crate) fn like(c: char) -> &'static [u8] {
     match c {
         _ if c.is_numeric() => DIGITS,
         _ if c.is_uppercase() => UPPER,
@@ -63,42 +63,25 @@ fn like(c: char) -> &'static [u8] {
     }
 }
 
-pub(crate) fn preserve_format<'a>(
-    context: &Context<'_>,
-    value: Datum<'a>,
-    arguments: &[Datum<'a>],
-) -> Filtered<'a> {
-    alias(context, value, arguments, like)
-}
-
-pub(crate) fn preserve_length<'a>(
-    context: &Context<'_>,
-    value: Datum<'a>,
-    arguments: &[Datum<'a>],
-) -> Filtered<'a> {
-    alias(context, value, arguments, |_| ALL)
+pub(crate) fn any(_: char) -> &'static [u8] {
+    ALL
 }
 
 /// Where `first` and `last` would keep the whole, nothing is kept.
-fn alias<'a>(
-    context: &Context<'_>,
-    value: Datum<'a>,
-    arguments: &[Datum<'a>],
-    choices: Choices,
-) -> Filtered<'a> {
+pub(crate) fn preserve<'a>(input: Input<'_, 'a>, choices: Choices) -> Filtered<'a> {
     const TAKES: &str = "an alias takes the numbers of characters to keep";
-    let first = argument::count(arguments, 0, TAKES)?.unwrap_or(0);
-    let last = argument::count(arguments, 1, TAKES)?.unwrap_or(0);
-    if value.is_null() {
-        return Ok(value);
+    let first = input.arguments.count(0, TAKES)?.unwrap_or(0);
+    let last = input.arguments.count(1, TAKES)?.unwrap_or(0);
+    if input.value.is_null() {
+        return Ok(input.value);
     }
-    let text = text_of(&value);
+    let text = text_of(&input.value);
     count(text.len());
     let length = text.chars().count();
     let covers = first.saturating_add(last) >= length;
     let (first, end) = if covers { (0, length) } else { (first, length.saturating_sub(last)) };
     let kept = |at: usize| at < first || at >= end;
-    draw(context, &text, |chance| {
+    draw(&input, &text, |chance| {
         let place = |(at, c): (usize, char)| match choices(c) {
             _ if kept(at) => Some(c),
             [] => Some(c),
@@ -110,19 +93,15 @@ fn alias<'a>(
 
 /// Digits for digits. An alias of a number with a right check digit has one too, so that it passes
 /// where card numbers are checked.
-pub(crate) fn card<'a>(
-    context: &Context<'_>,
-    value: Datum<'a>,
-    arguments: &[Datum<'a>],
-) -> Filtered<'a> {
-    let (bin, last4) = (argument::flag(arguments, 0)?, argument::flag(arguments, 1)?);
-    if value.is_null() {
-        return Ok(value);
+pub(crate) fn card<'a>(input: Input<'_, 'a>) -> Filtered<'a> {
+    let (bin, last4) = (input.arguments.flag(0)?, input.arguments.flag(1)?);
+    if input.value.is_null() {
+        return Ok(input.value);
     }
-    let text = text_of(&value);
+    let text = text_of(&input.value);
     let (first, end) = card::shown(&text, bin, last4);
     let checked = luhn(&text) == Some(0);
-    draw(context, &text, |chance| {
+    draw(&input, &text, |chance| {
         let mut digit = 0_usize;
         // Where a digit can be set to make the check right.
         let mut free = None;
@@ -153,14 +132,14 @@ pub(crate) fn card<'a>(
 }
 
 fn draw<'a>(
-    context: &Context<'_>,
+    input: &Input<'_, '_>,
     text: &str,
     mut one: impl FnMut(&mut Chance<'_>) -> Option<String>,
 ) -> Filtered<'a> {
-    let outside = context.outside.ok_or(UNAVAILABLE)?;
+    let outside = input.outside.ok_or(UNAVAILABLE)?;
     let mut chance = Chance { outside, block: [0; 32], used: 32 };
     for _ in 0..TRIES {
-        context.budget.bytes(text.len().saturating_mul(DRAW_WORK))?;
+        input.budget.bytes(text.len().saturating_mul(DRAW_WORK))?;
         count(text.len());
         let drawn = one(&mut chance).ok_or(UNAVAILABLE)?;
         if drawn != text {

@@ -6,56 +6,57 @@ use serde_json::Value;
 
 use crate::value::datum::{Datum, text_of};
 
-pub(crate) fn given<'v>(arguments: &'v [Datum<'_>], place: usize) -> Option<&'v Value> {
-    arguments.get(place).map(|it| &**it).filter(|it| !it.is_null())
-}
+type Read<T> = Result<T, &'static str>;
 
-pub(crate) fn text<'v>(arguments: &'v [Datum<'_>], place: usize) -> Cow<'v, str> {
-    given(arguments, place).map(text_of).unwrap_or_default()
-}
+/// The arguments of one filter, in the order of its parameters.
+#[derive(Clone, Copy)]
+pub(crate) struct Arguments<'c, 'a>(pub(crate) &'c [Datum<'a>]);
 
-/// A number of characters, digits or items.
-pub(crate) fn count(
-    arguments: &[Datum<'_>],
-    place: usize,
-    problem: &'static str,
-) -> Result<Option<usize>, &'static str> {
-    let Some(value) = given(arguments, place) else { return Ok(None) };
-    let number = value.as_u64().or_else(|| value.as_str()?.parse().ok()).ok_or(problem)?;
-    Ok(Some(usize::try_from(number).unwrap_or(usize::MAX)))
-}
+impl<'c, 'a> Arguments<'c, 'a> {
+    /// As it is; null when it is missing.
+    pub(crate) fn datum(self, place: usize) -> Datum<'a> {
+        self.0.get(place).cloned().unwrap_or_else(Datum::null)
+    }
 
-pub(crate) fn whole(
-    arguments: &[Datum<'_>],
-    place: usize,
-    problem: &'static str,
-) -> Result<Option<i64>, &'static str> {
-    let Some(value) = given(arguments, place) else { return Ok(None) };
-    Ok(Some(value.as_i64().or_else(|| value.as_str()?.parse().ok()).ok_or(problem)?))
-}
+    pub(crate) fn given(self, place: usize) -> Option<&'c Value> {
+        self.0.get(place).map(|it| &**it).filter(|it| !it.is_null())
+    }
 
-/// The character that covers; X unless another is given.
-pub(crate) fn cover(
-    arguments: &[Datum<'_>],
-    place: usize,
-    problem: &'static str,
-) -> Result<char, &'static str> {
-    match given(arguments, place).map(text_of) {
-        None => Ok('X'),
-        Some(text) => single(&text).ok_or(problem),
+    pub(crate) fn text(self, place: usize) -> Cow<'c, str> {
+        self.given(place).map(text_of).unwrap_or_default()
+    }
+
+    /// A number of characters, digits or items.
+    pub(crate) fn count(self, place: usize, problem: &'static str) -> Read<Option<usize>> {
+        let Some(value) = self.given(place) else { return Ok(None) };
+        let number = value.as_u64().or_else(|| value.as_str()?.parse().ok()).ok_or(problem)?;
+        Ok(Some(usize::try_from(number).unwrap_or(usize::MAX)))
+    }
+
+    pub(crate) fn whole(self, place: usize, problem: &'static str) -> Read<Option<i64>> {
+        let Some(value) = self.given(place) else { return Ok(None) };
+        Ok(Some(value.as_i64().or_else(|| value.as_str()?.parse().ok()).ok_or(problem)?))
+    }
+
+    /// The character that covers; X unless another is given.
+    pub(crate) fn cover(self, place: usize, problem: &'static str) -> Read<char> {
+        match self.given(place).map(text_of) {
+            None => Ok('X'),
+            Some(text) => single(&text).ok_or(problem),
+        }
+    }
+
+    /// Yes or no, also as text; no unless it is given.
+    pub(crate) fn flag(self, place: usize) -> Read<bool> {
+        match self.given(place).map(text_of).as_deref() {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(_) => Err("this argument is 'true' or 'false'"),
+        }
     }
 }
 
 pub(crate) fn single(text: &str) -> Option<char> {
     let mut chars = text.chars();
     chars.next().filter(|_| chars.next().is_none())
-}
-
-/// Yes or no, also as text; no unless it is given.
-pub(crate) fn flag(arguments: &[Datum<'_>], place: usize) -> Result<bool, &'static str> {
-    match given(arguments, place).map(text_of).as_deref() {
-        None | Some("false") => Ok(false),
-        Some("true") => Ok(true),
-        Some(_) => Err("this argument is 'true' or 'false'"),
-    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Context, Filtered, argument, cover::KeptCharacters};
+use super::{Filtered, Input, cover::KeptCharacters};
 use crate::{
     inner_steps::count,
     value::datum::{Datum, text_of},
@@ -22,7 +22,7 @@ pub(crate) fn counts(c: char) -> bool {
 }
 
 /// In groups of four when there is something to put between them.
-pub(crate) fn bin<'a>(_: &Context<'_>, value: Datum<'a>, arguments: &[Datum<'a>]) -> Filtered<'a> {
+pub(crate) fn bin<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
     if value.is_null() {
         return Ok(value);
     }
@@ -32,7 +32,7 @@ pub(crate) fn bin<'a>(_: &Context<'_>, value: Datum<'a>, arguments: &[Datum<'a>]
     if digits < DIGITS_MIN {
         return Err("this is not a card number");
     }
-    let separator = argument::text(arguments, 0);
+    let separator = arguments.text(0);
     let mut bin = String::new();
     for (at, c) in text.chars().filter(|it| counts(*it)).take(bin_digits(digits)).enumerate() {
         if at == 4 {
@@ -44,10 +44,10 @@ pub(crate) fn bin<'a>(_: &Context<'_>, value: Datum<'a>, arguments: &[Datum<'a>]
 }
 
 /// Which of BIN and last four to show, else all covered: also where the two would be the whole.
-pub(crate) fn mask<'a>(_: &Context<'_>, value: Datum<'a>, arguments: &[Datum<'a>]) -> Filtered<'a> {
-    let (bin, last4) = (argument::flag(arguments, 0)?, argument::flag(arguments, 1)?);
-    let cover = argument::cover(arguments, 2, "card_mask covers with one character")?;
-    let kept = KeptCharacters::parse(&argument::text(arguments, 3))?;
+pub(crate) fn mask<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+    let (bin, last4) = (arguments.flag(0)?, arguments.flag(1)?);
+    let cover = arguments.cover(2, "card_mask covers with one character")?;
+    let kept = KeptCharacters::parse(&arguments.text(3))?;
     if value.is_null() {
         return Ok(value);
     }
@@ -84,8 +84,8 @@ pub(crate) fn shown(text: &str, bin: bool, last4: bool) -> (usize, usize) {
 }
 
 /// Takes a card. What the format needs and the card does not have makes it null.
-pub(crate) fn exp<'a>(_: &Context<'_>, value: Datum<'a>, arguments: &[Datum<'a>]) -> Filtered<'a> {
-    let format = argument::text(arguments, 0);
+pub(crate) fn exp<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+    let format = arguments.text(0);
     count(1);
     let parts: &[&str] = match &*format {
         "MM" => &["MM"],

@@ -2,18 +2,15 @@
 
 use serde_json::{Number, Value};
 
-use super::{Context, Filtered, argument};
+use super::{Filtered, Input};
 use crate::{
     evaluation::compare::is_blank,
     inner_steps::count,
-    value::{
-        datum::{Datum, text_of},
-        decimal::Decimal,
-    },
+    value::datum::{Datum, text_of},
 };
 
 /// Also `stringify`: text as it is, the rest as compact JSON.
-pub(crate) fn to_string<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+pub(crate) fn to_string<'a>(Input { value, .. }: Input<'_, 'a>) -> Filtered<'a> {
     match &*value {
         Value::Null | Value::String(_) => Ok(value),
         Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
@@ -23,7 +20,7 @@ pub(crate) fn to_string<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) 
 }
 
 /// Digit by digit: a number of any length comes out as it went in.
-pub(crate) fn to_number<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+pub(crate) fn to_number<'a>(Input { value, .. }: Input<'_, 'a>) -> Filtered<'a> {
     match &*value {
         Value::Null | Value::Number(_) => Ok(value),
         Value::String(text) => number(text.trim()).map(|it| Datum::Owned(Value::Number(it))),
@@ -40,7 +37,7 @@ fn number(text: &str) -> Result<Number, &'static str> {
     format!("{sign}{zero}{trimmed}").parse().map_err(|_| "this is not a number")
 }
 
-pub(crate) fn to_boolean<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+pub(crate) fn to_boolean<'a>(Input { value, .. }: Input<'_, 'a>) -> Filtered<'a> {
     match &*value {
         Value::Null | Value::Bool(_) => Ok(value),
         Value::String(text) if text.eq_ignore_ascii_case("true") => {
@@ -55,12 +52,8 @@ pub(crate) fn to_boolean<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>])
     }
 }
 
-pub(crate) fn default<'a>(
-    _: &Context<'_>,
-    value: Datum<'a>,
-    arguments: &[Datum<'a>],
-) -> Filtered<'a> {
-    let allow_false = argument::flag(arguments, 1)?;
+pub(crate) fn default<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+    let allow_false = arguments.flag(1)?;
     let is_text = value.is_string();
     let missing = match &*value {
         Value::Bool(false) => !allow_false,
@@ -72,10 +65,5 @@ pub(crate) fn default<'a>(
     if !missing {
         return Ok(value);
     }
-    Ok(arguments.first().cloned().unwrap_or_else(Datum::null))
-}
-
-/// For arithmetic: null is zero, text must be a number.
-pub(crate) fn decimal(value: &Value) -> Result<Decimal, &'static str> {
-    Decimal::of(value)
+    Ok(arguments.datum(0))
 }

@@ -1,12 +1,12 @@
 //! Filters that show a part and cover the rest.
 
-use super::{Context, Filtered, argument};
+use super::{Filtered, Input};
 use crate::{
     inner_steps::count,
     value::datum::{Datum, text_of},
 };
 
-pub(crate) fn last4<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+pub(crate) fn last4<'a>(Input { value, .. }: Input<'_, 'a>) -> Filtered<'a> {
     if value.is_null() {
         return Ok(value);
     }
@@ -17,14 +17,10 @@ pub(crate) fn last4<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> F
 }
 
 /// Every character but the last n becomes `char`; dashes stay, so that a shape stays readable.
-pub(crate) fn reveal_last<'a>(
-    _: &Context<'_>,
-    value: Datum<'a>,
-    arguments: &[Datum<'a>],
-) -> Filtered<'a> {
+pub(crate) fn reveal_last<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
     const TAKES: &str = "reveal_last takes the number of characters to keep";
-    let keep = argument::count(arguments, 0, TAKES)?.ok_or(TAKES)?;
-    let cover = argument::cover(arguments, 1, "reveal_last covers with one character")?;
+    let keep = arguments.count(0, TAKES)?.ok_or(TAKES)?;
+    let cover = arguments.cover(1, "reveal_last covers with one character")?;
     if value.is_null() {
         return Ok(value);
     }
@@ -39,16 +35,12 @@ pub(crate) fn reveal_last<'a>(
 }
 
 /// What `first` and `last` would show whole is covered whole.
-pub(crate) fn reveal<'a>(
-    _: &Context<'_>,
-    value: Datum<'a>,
-    arguments: &[Datum<'a>],
-) -> Filtered<'a> {
+pub(crate) fn reveal<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
     const TAKES: &str = "reveal takes the numbers of characters to show";
-    let first = argument::count(arguments, 0, TAKES)?.unwrap_or(0);
-    let last = argument::count(arguments, 1, TAKES)?.unwrap_or(0);
-    let cover = argument::cover(arguments, 2, "reveal covers with one character")?;
-    let kept = KeptCharacters::parse(&argument::text(arguments, 3))?;
+    let first = arguments.count(0, TAKES)?.unwrap_or(0);
+    let last = arguments.count(1, TAKES)?.unwrap_or(0);
+    let cover = arguments.cover(2, "reveal covers with one character")?;
+    let kept = KeptCharacters::parse(&arguments.text(3))?;
     if value.is_null() {
         return Ok(value);
     }

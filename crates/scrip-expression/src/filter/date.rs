@@ -10,7 +10,7 @@ use jiff::fmt::strtime::BrokenDownTime;
 use serde_json::Value;
 
 use self::moment::Moment;
-use super::{Context, Filtered, argument};
+use super::{Filtered, Input};
 use crate::{inner_steps::count, value::datum::Datum};
 
 /// A code gives at most twelve times its own length, so this bounds the output as well.
@@ -21,14 +21,10 @@ const UNKNOWN: &str = "date does not know a code of its format";
 /// Codes that `jiff` writes as Ruby does. It knows more, and other flags: these are refused.
 const CODES: &str = "%AaBbCDdeFGgHhIjklMmNnPpRSTtUuVWwYyz";
 
-pub(crate) fn date<'a>(
-    context: &Context<'_>,
-    value: Datum<'a>,
-    arguments: &[Datum<'a>],
-) -> Filtered<'a> {
-    let format = argument::given(arguments, 0).ok_or(NO_FORMAT)?;
+pub(crate) fn date<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) -> Filtered<'a> {
+    let format = arguments.given(0).ok_or(NO_FORMAT)?;
     // A code is two bytes to read, but far more work than that.
-    context.budget.steps(format.as_str().unwrap_or_default().matches('%').count())?;
+    budget.steps(format.as_str().unwrap_or_default().matches('%').count())?;
     if value.is_null() {
         check(format)?;
         return Ok(value);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Context, Filtered, argument};
+use super::{Filtered, Input};
 use crate::{
     evaluation::compare::same,
     inner_steps::{count, count_value},
@@ -21,10 +21,15 @@ pub(crate) fn items(value: &Value) -> &[Value] {
     }
 }
 
-pub(crate) fn property<'v>(item: &'v Value, name: &str) -> &'v Value {
+fn property<'v>(item: &'v Value, name: &str) -> &'v Value {
     // In order, so a name is compared with a few of the item's own.
     count(item.as_object().map_or(1, |it| it.keys().map(String::len).sum()));
     item.get(name).unwrap_or(&NULL)
+}
+
+/// What an item is judged by: its property of that name, or the item itself.
+pub(crate) fn keyed<'v>(item: &'v Value, name: Option<&str>) -> &'v Value {
+    name.map_or(item, |name| property(item, name))
 }
 
 /// The items with a list of one's own.
@@ -42,7 +47,7 @@ fn made<'a>(items: Vec<Value>) -> Filtered<'a> {
     Ok(Datum::Owned(Value::Array(items)))
 }
 
-pub(crate) fn size<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+pub(crate) fn size<'a>(Input { value, .. }: Input<'_, 'a>) -> Filtered<'a> {
     let size = match &*value {
         Value::String(text) => {
             count(text.len());
@@ -55,11 +60,11 @@ pub(crate) fn size<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Fi
     Ok(Datum::Owned(Value::from(size)))
 }
 
-pub(crate) fn first<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+pub(crate) fn first<'a>(Input { value, .. }: Input<'_, 'a>) -> Filtered<'a> {
     end(value, <[Value]>::first, |text| text.chars().next())
 }
 
-pub(crate) fn last<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+pub(crate) fn last<'a>(Input { value, .. }: Input<'_, 'a>) -> Filtered<'a> {
     end(value, <[Value]>::last, |text| text.chars().next_back())
 }
 
@@ -81,19 +86,15 @@ fn end<'a>(
     })
 }
 
-pub(crate) fn join<'a>(
-    context: &Context<'_>,
-    value: Datum<'a>,
-    arguments: &[Datum<'a>],
-) -> Filtered<'a> {
+pub(crate) fn join<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) -> Filtered<'a> {
     if value.is_null() {
         return Ok(value);
     }
-    let separator = argument::given(arguments, 0).map_or(" ".into(), text_of);
+    let separator = arguments.given(0).map_or(" ".into(), text_of);
     let mut joined = String::new();
     for (at, item) in items(&value).iter().enumerate() {
         let text = text_of(item);
-        context.budget.bytes(separator.len().saturating_add(text.len()))?;
+        budget.bytes(separator.len().saturating_add(text.len()))?;
         count(separator.len().saturating_add(text.len()));
         if at > 0 {
             joined.push_str(&separator);
@@ -103,33 +104,22 @@ pub(crate) fn join<'a>(
     Ok(Datum::text(joined))
 }
 
-pub(crate) fn reverse<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+pub(crate) fn reverse<'a>(Input { value, .. }: Input<'_, 'a>) -> Filtered<'a> {
     let mut items = owned(value);
     count(items.len());
     items.reverse();
     made(items)
 }
 
-pub(crate) fn compact<'a>(
-    _: &Context<'_>,
-    value: Datum<'a>,
-    arguments: &[Datum<'a>],
-) -> Filtered<'a> {
-    let name = argument::given(arguments, 0).map(text_of);
+pub(crate) fn compact<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+    let name = arguments.given(0).map(text_of);
     let mut items = owned(value);
-    items.retain(|it| match &name {
-        None => !it.is_null(),
-        Some(name) => !property(it, name).is_null(),
-    });
+    items.retain(|it| !keyed(it, name.as_deref()).is_null());
     made(items)
 }
 
-pub(crate) fn concat<'a>(
-    _: &Context<'_>,
-    value: Datum<'a>,
-    arguments: &[Datum<'a>],
-) -> Filtered<'a> {
-    let Some(Value::Array(more)) = argument::given(arguments, 0) else {
+pub(crate) fn concat<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+    let Some(Value::Array(more)) = arguments.given(0) else {
         return Err("concat takes a list");
     };
     let mut items = owned(value);
@@ -138,8 +128,8 @@ pub(crate) fn concat<'a>(
     made(items)
 }
 
-pub(crate) fn map<'a>(_: &Context<'_>, value: Datum<'a>, arguments: &[Datum<'a>]) -> Filtered<'a> {
-    let name = argument::text(arguments, 0);
+pub(crate) fn map<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+    let name = arguments.text(0);
     let property = |it| {
         let property = property(it, &name);
         count_value(property);
@@ -149,22 +139,18 @@ pub(crate) fn map<'a>(_: &Context<'_>, value: Datum<'a>, arguments: &[Datum<'a>]
 }
 
 /// With the value, or with any that is true.
-pub(crate) fn filter<'a>(
-    context: &Context<'_>,
-    value: Datum<'a>,
-    arguments: &[Datum<'a>],
-) -> Filtered<'a> {
-    let name = argument::text(arguments, 0);
-    let wanted = argument::given(arguments, 1);
+pub(crate) fn filter<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) -> Filtered<'a> {
+    let name = arguments.text(0);
+    let wanted = arguments.given(1);
     let mut found = Vec::new();
     for item in items(&value) {
         let property = property(item, &name);
         let matches = match wanted {
             Some(wanted) => {
                 // Each is compared with the wanted value, which may be large.
-                context.budget.value(property)?;
+                budget.value(property)?;
                 if let (Value::Number(_), Value::Number(wanted)) = (property, wanted) {
-                    context.budget.bytes(wanted.as_str().len())?;
+                    budget.bytes(wanted.as_str().len())?;
                 }
                 same(property, wanted)
             }

@@ -1,6 +1,6 @@
 //! Filters for HTML and URLs.
 
-use super::{Context, Filtered, text::over};
+use super::{Filtered, Input, text::over};
 use crate::{
     inner_steps::count,
     value::datum::{Datum, text_of},
@@ -17,12 +17,12 @@ fn entity(c: char) -> Option<&'static str> {
     }
 }
 
-pub(crate) fn escape<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
-    over(value, |text| escaped(text, |_| false))
+pub(crate) fn escape(text: &str) -> String {
+    escaped(text, |_| false)
 }
 
-pub(crate) fn escape_once<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
-    over(value, |text| escaped(text, is_entity))
+pub(crate) fn escape_once(text: &str) -> String {
+    escaped(text, is_entity)
 }
 
 fn escaped(text: &str, leave: fn(&str) -> bool) -> String {
@@ -57,46 +57,36 @@ fn is_entity(text: &str) -> bool {
     }
 }
 
-pub(crate) fn newline_to_br<'a>(
-    context: &Context<'_>,
-    value: Datum<'a>,
-    _: &[Datum<'a>],
-) -> Filtered<'a> {
+pub(crate) fn newline_to_br<'a>(Input { value, budget, .. }: Input<'_, 'a>) -> Filtered<'a> {
     const BREAK: &str = "<br />\n";
     let text = text_of(&value);
     count(text.len());
     let lines = text.matches('\n').count();
-    context.budget.bytes(lines.saturating_mul(BREAK.len()))?;
+    budget.bytes(lines.saturating_mul(BREAK.len()))?;
     over(value, |text| text.replace("\r\n", "\n").replace('\n', BREAK))
 }
 
-pub(crate) fn strip_newlines<'a>(
-    _: &Context<'_>,
-    value: Datum<'a>,
-    _: &[Datum<'a>],
-) -> Filtered<'a> {
-    over(value, |text| text.replace("\r\n", "").replace('\n', ""))
+pub(crate) fn strip_newlines(text: &str) -> String {
+    text.replace("\r\n", "").replace('\n', "")
 }
 
 /// Scripts, styles and comments with what is in them, and any other tag alone.
-pub(crate) fn strip_html<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
-    over(value, |text| {
-        // What has no end is looked for once, not at each beginning.
-        let mut endless = [false; 4];
-        let mut kept = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some((before, after)) = rest.split_once('<') {
-            kept.push_str(before);
-            match after_element(after, &mut endless) {
-                Some(after) => rest = after,
-                None => {
-                    kept.push('<');
-                    rest = after;
-                }
+pub(crate) fn strip_html(text: &str) -> String {
+    // What has no end is looked for once, not at each beginning.
+    let mut endless = [false; 4];
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('<') {
+        kept.push_str(before);
+        match after_element(after, &mut endless) {
+            Some(after) => rest = after,
+            None => {
+                kept.push('<');
+                rest = after;
             }
         }
-        kept + rest
-    })
+    }
+    kept + rest
 }
 
 const ELEMENTS: [(&str, &str); 4] =
@@ -122,26 +112,24 @@ fn after_element<'t>(after: &'t str, endless: &mut [bool; 4]) -> Option<&'t str>
     None
 }
 
-pub(crate) fn url_encode<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
-    over(value, |text| {
-        let mut encoded = String::with_capacity(text.len());
-        for byte in text.bytes() {
-            match byte {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                    encoded.push(char::from(byte));
-                }
-                b' ' => encoded.push('+'),
-                _ => {
-                    encoded.push('%');
-                    encoded.push_str(&crate::value::datum::base16(&[byte]));
-                }
+pub(crate) fn url_encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                encoded.push(char::from(byte));
+            }
+            b' ' => encoded.push('+'),
+            _ => {
+                encoded.push('%');
+                encoded.push_str(&crate::value::datum::base16(&[byte]));
             }
         }
-        encoded
-    })
+    }
+    encoded
 }
 
-pub(crate) fn url_decode<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+pub(crate) fn url_decode<'a>(Input { value, .. }: Input<'_, 'a>) -> Filtered<'a> {
     const BROKEN: &str = "this is not URL-encoded text";
     if value.is_null() {
         return Ok(value);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{Context, Filtered, argument, list};
+use super::{Filtered, Input, list};
 use crate::{
     evaluation::budget::weight,
     inner_steps::count,
@@ -35,12 +35,8 @@ impl Rank {
     }
 }
 
-pub(crate) fn sort<'a>(
-    context: &Context<'_>,
-    value: Datum<'a>,
-    arguments: &[Datum<'a>],
-) -> Filtered<'a> {
-    sorted(context, value, arguments, |item| match item {
+pub(crate) fn sort<'a>(input: Input<'_, 'a>) -> Filtered<'a> {
+    sorted(input, |item| match item {
         Value::Number(number) => Rank::Number(NumberRank::of(number.as_str())),
         Value::String(text) => {
             count(text.len());
@@ -54,12 +50,8 @@ pub(crate) fn sort<'a>(
 }
 
 /// By text, upper and lower case alike, null last.
-pub(crate) fn sort_natural<'a>(
-    context: &Context<'_>,
-    value: Datum<'a>,
-    arguments: &[Datum<'a>],
-) -> Filtered<'a> {
-    sorted(context, value, arguments, |item| match item {
+pub(crate) fn sort_natural<'a>(input: Input<'_, 'a>) -> Filtered<'a> {
+    sorted(input, |item| match item {
         Value::Null => Rank::Null,
         Value::Bool(_)
         | Value::Number(_)
@@ -73,32 +65,22 @@ pub(crate) fn sort_natural<'a>(
     })
 }
 
-fn sorted<'a>(
-    context: &Context<'_>,
-    value: Datum<'a>,
-    arguments: &[Datum<'a>],
-    rank: fn(&Value) -> Rank,
-) -> Filtered<'a> {
+fn sorted<'a>(input: Input<'_, 'a>, rank: fn(&Value) -> Rank) -> Filtered<'a> {
     /// Comparing costs a few nanoseconds, a step stands for some hundred.
     const ITEMS_PER_STEP: usize = 16;
     /// Texts are compared several bytes at a time.
     const COMPARED_PER_BYTE: usize = 4;
-    let name = argument::given(arguments, 0).map(text_of);
+    let name = input.arguments.given(0).map(text_of);
     // The ranks are about as large as the list.
-    context.budget.value(&value)?;
-    let items = list::owned(value);
-    context.budget.steps(items.len() / ITEMS_PER_STEP)?;
+    input.budget.value(&input.value)?;
+    let items = list::owned(input.value);
+    input.budget.steps(items.len() / ITEMS_PER_STEP)?;
     // Each item takes part in about as many comparisons as its place has binary digits.
     let rounds = usize::try_from(items.len().checked_ilog2().unwrap_or_default()).unwrap_or(0);
     let compared = items.iter().map(weight).sum::<usize>() / COMPARED_PER_BYTE;
-    context.budget.bytes(compared.saturating_mul(rounds))?;
-    let mut ranked: Vec<_> = items
-        .into_iter()
-        .map(|item| match &name {
-            None => (rank(&item), item),
-            Some(name) => (rank(list::property(&item, name)), item),
-        })
-        .collect();
+    input.budget.bytes(compared.saturating_mul(rounds))?;
+    let mut ranked: Vec<_> =
+        items.into_iter().map(|item| (rank(list::keyed(&item, name.as_deref())), item)).collect();
     // Stable: equal ones stay in their order.
     ranked.sort_by(|(left, _), (right, _)| {
         count(left.bytes().min(right.bytes()).saturating_add(1));
@@ -108,21 +90,14 @@ fn sorted<'a>(
 }
 
 /// The first of those that are the same.
-pub(crate) fn uniq<'a>(
-    context: &Context<'_>,
-    value: Datum<'a>,
-    arguments: &[Datum<'a>],
-) -> Filtered<'a> {
-    let name = argument::given(arguments, 0).map(text_of);
-    context.budget.value(&value)?;
+pub(crate) fn uniq<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) -> Filtered<'a> {
+    let name = arguments.given(0).map(text_of);
+    budget.value(&value)?;
     let mut seen = HashSet::new();
     let mut items = list::owned(value);
     // JSON text tells 1 from "1".
     items.retain(|it| {
-        let text = match &name {
-            None => it.to_string(),
-            Some(name) => list::property(it, name).to_string(),
-        };
+        let text = list::keyed(it, name.as_deref()).to_string();
         count(text.len().saturating_mul(2));
         seen.insert(text)
     });

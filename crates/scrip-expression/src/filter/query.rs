@@ -2,7 +2,7 @@
 
 use serde_json_path::JsonPath;
 
-use super::{Context, Filtered};
+use super::{Filtered, Input};
 use crate::{
     evaluation::budget::weight,
     inner_steps::{count, count_value},
@@ -114,10 +114,10 @@ impl Shape {
 }
 
 /// Nothing found is null, as a missing property is.
-pub(crate) fn json<'a>(context: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
+pub(crate) fn json<'a>(Input { value, budget, query, .. }: Input<'_, 'a>) -> Filtered<'a> {
     const SEVERAL: &str = "json found more than one value";
-    let query = context.query.ok_or("json takes a path in quotes")?;
-    context.budget.bytes(weight(&value).saturating_mul(query.readings))?;
+    let query = query.ok_or("json takes a path in quotes")?;
+    budget.bytes(weight(&value).saturating_mul(query.readings))?;
     if let Datum::Borrowed(value) = value {
         let found = query.path.query(value);
         count(found.len());

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::{Context, Filtered, argument};
+use super::{Arguments, Filtered, Input, argument};
 use crate::{
     OUTPUT_BYTES_MAX,
     inner_steps::{count, count_value},
@@ -22,12 +22,12 @@ pub(crate) fn over<'a>(value: Datum<'a>, change: impl FnOnce(&str) -> String) ->
     Ok(Datum::text(changed))
 }
 
-pub(crate) fn append<'a>(_: &Context<'_>, value: Datum<'a>, more: &[Datum<'a>]) -> Filtered<'a> {
-    joined([text_of(&value), argument::text(more, 0)])
+pub(crate) fn append<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+    joined([text_of(&value), arguments.text(0)])
 }
 
-pub(crate) fn prepend<'a>(_: &Context<'_>, value: Datum<'a>, more: &[Datum<'a>]) -> Filtered<'a> {
-    joined([argument::text(more, 0), text_of(&value)])
+pub(crate) fn prepend<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+    joined([arguments.text(0), text_of(&value)])
 }
 
 fn joined<'a>(parts: [Cow<'_, str>; 2]) -> Filtered<'a> {
@@ -36,48 +36,26 @@ fn joined<'a>(parts: [Cow<'_, str>; 2]) -> Filtered<'a> {
     Ok(Datum::text(text))
 }
 
-pub(crate) fn capitalize<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
-    over(value, |text| {
-        let mut chars = text.chars();
-        let first = chars.next().into_iter().flat_map(char::to_uppercase);
-        first.chain(chars.as_str().to_lowercase().chars()).collect()
-    })
+pub(crate) fn capitalize(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(chars.as_str().to_lowercase().chars()).collect()
 }
 
-pub(crate) fn downcase<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
-    over(value, str::to_lowercase)
-}
-
-pub(crate) fn upcase<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
-    over(value, str::to_uppercase)
-}
-
-pub(crate) fn strip<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
-    over(value, |text| text.trim().to_owned())
-}
-
-pub(crate) fn lstrip<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
-    over(value, |text| text.trim_start().to_owned())
-}
-
-pub(crate) fn rstrip<'a>(_: &Context<'_>, value: Datum<'a>, _: &[Datum<'a>]) -> Filtered<'a> {
-    over(value, |text| text.trim_end().to_owned())
-}
-
-pub(crate) fn pad_left<'a>(_: &Context<'_>, value: Datum<'a>, to: &[Datum<'a>]) -> Filtered<'a> {
-    let padding = padding(&value, to)?;
+pub(crate) fn pad_left<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+    let padding = padding(&value, arguments)?;
     over(value, |text| padding + text)
 }
 
-pub(crate) fn pad_right<'a>(_: &Context<'_>, value: Datum<'a>, to: &[Datum<'a>]) -> Filtered<'a> {
-    let padding = padding(&value, to)?;
+pub(crate) fn pad_right<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+    let padding = padding(&value, arguments)?;
     over(value, |text| text.to_owned() + &padding)
 }
 
-fn padding(value: &Value, arguments: &[Datum<'_>]) -> Result<String, &'static str> {
+fn padding(value: &Value, arguments: Arguments<'_, '_>) -> Result<String, &'static str> {
     const TAKES: &str = "padding takes a length and one character";
-    let length = argument::count(arguments, 0, TAKES)?.ok_or(TAKES)?;
-    let with = argument::given(arguments, 1).map_or(" ".into(), text_of);
+    let length = arguments.count(0, TAKES)?.ok_or(TAKES)?;
+    let with = arguments.given(1).map_or(" ".into(), text_of);
     let with = argument::single(&with).ok_or(TAKES)?;
     if length > OUTPUT_BYTES_MAX {
         return Err("the output is too large");
@@ -89,14 +67,10 @@ fn padding(value: &Value, arguments: &[Datum<'_>]) -> Result<String, &'static st
 }
 
 /// From a place on, which counts from the end when negative; one character or item by default.
-pub(crate) fn slice<'a>(
-    _: &Context<'_>,
-    value: Datum<'a>,
-    arguments: &[Datum<'a>],
-) -> Filtered<'a> {
+pub(crate) fn slice<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
     const TAKES: &str = "slice takes a start and a length";
-    let start = argument::whole(arguments, 0, TAKES)?.ok_or(TAKES)?;
-    let length = argument::whole(arguments, 1, TAKES)?.unwrap_or(1);
+    let start = arguments.whole(0, TAKES)?.ok_or(TAKES)?;
+    let length = arguments.whole(1, TAKES)?.unwrap_or(1);
     let length = usize::try_from(length).unwrap_or(0);
     let place = |size: usize| match usize::try_from(start) {
         Ok(start) => start,
@@ -115,21 +89,17 @@ pub(crate) fn slice<'a>(
 }
 
 /// Pieces between separators, without empty ones at the end; characters when there is none.
-pub(crate) fn split<'a>(
-    context: &Context<'_>,
-    value: Datum<'a>,
-    arguments: &[Datum<'a>],
-) -> Filtered<'a> {
+pub(crate) fn split<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) -> Filtered<'a> {
     /// What a short text in a list takes in memory, at the least.
     const PIECE_BYTES: usize = 32;
-    let (text, separator) = (text_of(&value), argument::text(arguments, 0));
+    let (text, separator) = (text_of(&value), arguments.text(0));
     let pieces = if separator.is_empty() {
         text.chars().count()
     } else {
         text.matches(&*separator).count().saturating_add(1)
     };
     count(text.len().saturating_add(separator.len()));
-    context.budget.bytes(pieces.saturating_mul(PIECE_BYTES))?;
+    budget.bytes(pieces.saturating_mul(PIECE_BYTES))?;
     count(text.len().saturating_add(pieces));
     let mut items: Vec<Value> = if separator.is_empty() {
         text.chars().map(|it| Value::String(it.into())).collect()
@@ -143,13 +113,9 @@ pub(crate) fn split<'a>(
 }
 
 /// To a length that counts the ellipsis.
-pub(crate) fn truncate<'a>(
-    _: &Context<'_>,
-    value: Datum<'a>,
-    arguments: &[Datum<'a>],
-) -> Filtered<'a> {
-    let length = argument::count(arguments, 0, "truncate takes a length")?.unwrap_or(50);
-    let ellipsis = argument::given(arguments, 1).map_or("...".into(), text_of);
+pub(crate) fn truncate<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+    let length = arguments.count(0, "truncate takes a length")?.unwrap_or(50);
+    let ellipsis = arguments.given(1).map_or("...".into(), text_of);
     over(value, |text| {
         if text.chars().count() <= length {
             return text.to_owned();
@@ -159,14 +125,10 @@ pub(crate) fn truncate<'a>(
     })
 }
 
-pub(crate) fn truncatewords<'a>(
-    _: &Context<'_>,
-    value: Datum<'a>,
-    arguments: &[Datum<'a>],
-) -> Filtered<'a> {
-    let words = argument::count(arguments, 0, "truncatewords takes a number of words")?;
+pub(crate) fn truncatewords<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+    let words = arguments.count(0, "truncatewords takes a number of words")?;
     let words = words.unwrap_or(15).max(1);
-    let ellipsis = argument::given(arguments, 1).map_or("...".into(), text_of);
+    let ellipsis = arguments.given(1).map_or("...".into(), text_of);
     over(value, |text| {
         if text.split_whitespace().count() <= words {
             return text.to_owned();

@@ -25,7 +25,7 @@ const SCALE_MAX: u32 = 40;
 const TOO_LARGE: &str = "this number is too large to calculate with";
 const BY_ZERO: &str = "a number cannot be divided by zero";
 
-type Calculated = Result<Decimal, &'static str>;
+pub(crate) type Calculated = Result<Decimal, &'static str>;
 
 impl Decimal {
     /// The forms of JSON, and zeros in front.
@@ -70,6 +70,7 @@ impl Decimal {
         Some(Self { coefficient: self.coefficient.checked_mul(power(zeros)?)?, scale: 1 })
     }
 
+    /// For arithmetic: null is zero, text must be a number.
     pub(crate) fn of(value: &Value) -> Calculated {
         const NONE: &str = "this is not a number";
         match value {
