@@ -12,13 +12,12 @@
 
 mod read;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::{
-    ExpressionError, OUTPUT_BYTES_MAX, Scope,
+    ExpressionError, LeafError, OUTPUT_BYTES_MAX, Scope,
     evaluation::evaluate::{Rendered, Run},
-    inner_steps::{count, count_value},
-    outside::Outside,
+    json_tree::{JsonTree, whole},
     syntax::ast::Output,
 };
 
@@ -38,56 +37,18 @@ pub struct Reference {
     pub id: String,
 }
 
-/// Which text of the JSON cannot be used, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeafError {
-    /// The names and places on the way to it, outermost first.
-    pub path: Vec<PathStep>,
-    pub cause: ExpressionError,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PathStep {
-    Name(String),
-    Index(usize),
-}
-
-/// A failure on its way out: the innermost step comes first.
-type Outward<T> = Result<T, LeafError>;
-
-impl From<ExpressionError> for LeafError {
-    fn from(cause: ExpressionError) -> Self {
-        Self { path: Vec::new(), cause }
-    }
-}
-
-impl LeafError {
-    fn within(mut self, step: PathStep) -> Self {
-        self.path.push(step);
-        self
-    }
-
-    fn outermost_first(mut self) -> Self {
-        self.path.reverse();
-        self
-    }
-}
-
 /// JSON with its detokenization expressions compiled.
 #[derive(Debug, Clone)]
 pub struct Detokenization {
-    form: Form,
+    form: JsonTree<Leaf>,
     references: Vec<Reference>,
 }
 
 #[derive(Debug, Clone)]
-enum Form {
-    Literal(Value),
+enum Leaf {
     /// A text that is one expression: it becomes the value itself.
     Lone(Piece),
     Text(Vec<Part>),
-    Array(Vec<Self>),
-    Object(Vec<(String, Self)>),
 }
 
 #[derive(Debug, Clone)]
@@ -107,7 +68,7 @@ impl Detokenization {
     /// # Errors
     /// A text has an expression that is not well formed, or the JSON is too deep.
     pub fn parse(source: &Value) -> Result<Self, LeafError> {
-        read::read(source).map_err(LeafError::outermost_first)
+        read::read(source)
     }
 
     /// Each once, in the order of their first use.
@@ -127,32 +88,19 @@ impl Detokenization {
         tokens.len()
     }
 
-    /// `resolve` gives what each reference stands for. All leaves share one budget.
+    /// `resolve` gives what each reference stands for. All leaves share the budget of the scope, whose
+    /// data nothing sees.
     ///
     /// # Errors
     /// There is nothing behind a reference, a filter cannot take its value, or a bound is passed.
     pub fn evaluate<'v>(
         &'v self,
         resolve: &dyn Fn(&Reference) -> Option<&'v Value>,
-        outside: Option<&dyn Outside>,
-    ) -> Result<Value, LeafError> {
-        let mut scope = Scope::new(&Value::Null, None);
-        scope.outside = outside;
-        self.evaluate_in(resolve, &scope)
-    }
-
-    /// The same with the budget of a scope, whose data nothing sees.
-    ///
-    /// # Errors
-    /// As [`Self::evaluate`].
-    pub fn evaluate_in<'v>(
-        &'v self,
-        resolve: &dyn Fn(&Reference) -> Option<&'v Value>,
         scope: &Scope<'_>,
     ) -> Result<Value, LeafError> {
         let values: Vec<_> = self.references.iter().map(resolve).collect();
         let evaluation = Evaluation { scope, values: &values };
-        evaluation.form(&self.form).map_err(LeafError::outermost_first)
+        self.form.evaluate(&scope.budget, &|leaf| evaluation.leaf(leaf))
     }
 }
 
@@ -162,30 +110,10 @@ struct Evaluation<'e, 's> {
 }
 
 impl<'e> Evaluation<'e, '_> {
-    fn form(&self, form: &'e Form) -> Outward<Value> {
-        match form {
-            Form::Literal(value) => {
-                self.scope.budget.value(value).map_err(over)?;
-                count_value(value);
-                Ok(value.clone())
-            }
-            Form::Lone(piece) => Ok(self.run(piece)?.lone(&piece.output)?),
-            Form::Text(parts) => Ok(Value::String(self.text(parts)?)),
-            Form::Array(items) => {
-                let item =
-                    |(at, it)| self.form(it).map_err(|error| error.within(PathStep::Index(at)));
-                Ok(Value::Array(items.iter().enumerate().map(item).collect::<Result<_, _>>()?))
-            }
-            Form::Object(properties) => {
-                let mut object = Map::new();
-                for (name, value) in properties {
-                    self.scope.budget.bytes(name.len()).map_err(over)?;
-                    count(name.len());
-                    let within = |error: LeafError| error.within(PathStep::Name(name.clone()));
-                    object.insert(name.clone(), self.form(value).map_err(within)?);
-                }
-                Ok(Value::Object(object))
-            }
+    fn leaf(&self, leaf: &'e Leaf) -> Result<Value, ExpressionError> {
+        match leaf {
+            Leaf::Lone(piece) => self.run(piece)?.lone(&piece.output),
+            Leaf::Text(parts) => self.text(parts).map(Value::String),
         }
     }
 
@@ -196,7 +124,7 @@ impl<'e> Evaluation<'e, '_> {
             match part {
                 Part::Text(text) => {
                     rendered.bytes_max = rendered.bytes_max.saturating_add(text.len());
-                    rendered.push(text, &self.scope.budget).map_err(over)?;
+                    rendered.push(text, &self.scope.budget).map_err(whole)?;
                 }
                 Part::Piece(piece) => self.run(piece)?.render(&piece.output, &mut rendered)?,
             }
@@ -210,8 +138,4 @@ impl<'e> Evaluation<'e, '_> {
         let problem = "nothing has this id";
         Ok(Run::new(self.scope, value.ok_or(ExpressionError { position, problem })?, 0))
     }
-}
-
-fn over(problem: &'static str) -> ExpressionError {
-    ExpressionError { position: 1, problem }
 }

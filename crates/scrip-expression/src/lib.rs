@@ -11,23 +11,27 @@ mod detokenize;
 mod evaluation;
 mod filter;
 mod inner_steps;
+mod json_tree;
 mod outside;
 mod syntax;
 mod template;
 mod value;
 
 #[cfg(test)]
-mod cost_tests;
+mod tests {
+    mod cost;
+}
 
 use std::fmt;
 
 pub use crate::{
     cache::ExpressionCache,
-    detokenize::{Detokenization, LeafError, PathStep, Reference, ReferenceKind},
+    detokenize::{Detokenization, Reference, ReferenceKind},
     evaluation::{
         budget::weight,
         scope::{Scope, Spent},
     },
+    json_tree::{LeafError, PathStep},
     outside::{HmacAlgorithm, Outside},
     syntax::{PlainPart, ast::Expression},
     template::Template,

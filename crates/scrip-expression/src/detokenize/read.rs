@@ -4,11 +4,10 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::{
-    Detokenization, Form, LeafError, Outward, Part, PathStep, Piece, Reference, ReferenceKind,
-};
+use super::{Detokenization, Leaf, Part, Piece, Reference, ReferenceKind};
 use crate::{
-    ExpressionError, JSON_DEPTH_MAX, SOURCE_BYTES_MAX, filter,
+    ExpressionError, JSON_DEPTH_MAX, LeafError, SOURCE_BYTES_MAX, filter,
+    json_tree::JsonTree,
     syntax::{
         ast::{Operand, Output, Path, Root},
         lexeme::{Misplaced, lexemes},
@@ -17,9 +16,10 @@ use crate::{
     },
 };
 
-pub(super) fn read(source: &Value) -> Outward<Detokenization> {
+pub(super) fn read(source: &Value) -> Result<Detokenization, LeafError> {
     let mut reader = Reader { references: Vec::new(), known: HashMap::new() };
-    let form = reader.form(source, JSON_DEPTH_MAX)?;
+    let mut leaf = |text: &str| text.contains("{{").then(|| reader.text(text));
+    let form = JsonTree::compile(source, &mut leaf, JSON_DEPTH_MAX)?;
     Ok(Detokenization { form, references: reader.references })
 }
 
@@ -29,33 +29,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn form(&mut self, source: &Value, depth_left: usize) -> Outward<Form> {
-        let problem = "the JSON is nested too deep";
-        let inner = depth_left.checked_sub(1).ok_or(ExpressionError { position: 1, problem });
-        match source {
-            Value::String(text) if text.contains("{{") => Ok(self.text(text)?),
-            Value::Array(items) => {
-                let inner = inner?;
-                let item = |(at, it)| {
-                    self.form(it, inner).map_err(|error| error.within(PathStep::Index(at)))
-                };
-                Ok(Form::Array(items.iter().enumerate().map(item).collect::<Result<_, _>>()?))
-            }
-            Value::Object(object) => {
-                let inner = inner?;
-                let property = |(name, value): (&String, _)| {
-                    let within = |error: LeafError| error.within(PathStep::Name(name.clone()));
-                    Ok((name.clone(), self.form(value, inner).map_err(within)?))
-                };
-                Ok(Form::Object(object.iter().map(property).collect::<Outward<_>>()?))
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-                Ok(Form::Literal(source.clone()))
-            }
-        }
-    }
-
-    fn text(&mut self, source: &str) -> Result<Form, ExpressionError> {
+    fn text(&mut self, source: &str) -> Result<Leaf, ExpressionError> {
         let mut parts = Vec::new();
         let (mut at, mut position) = (0_usize, 1_usize);
         while let Some(rest) = source.get(at..).filter(|it| !it.is_empty()) {
@@ -80,9 +54,9 @@ impl Reader {
             at = start.saturating_add(length);
         }
         match <[Part; 1]>::try_from(parts) {
-            Ok([Part::Piece(piece)]) => Ok(Form::Lone(piece)),
-            Ok(parts @ [Part::Text(_)]) => Ok(Form::Text(parts.into())),
-            Err(parts) => Ok(Form::Text(parts)),
+            Ok([Part::Piece(piece)]) => Ok(Leaf::Lone(piece)),
+            Ok(parts @ [Part::Text(_)]) => Ok(Leaf::Text(parts.into())),
+            Err(parts) => Ok(Leaf::Text(parts)),
         }
     }
 

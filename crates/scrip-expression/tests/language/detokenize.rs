@@ -1,6 +1,6 @@
 //! Detokenization.
 
-use scrip_expression::{Detokenization, PathStep, Reference, ReferenceKind};
+use scrip_expression::{Detokenization, LeafError, PathStep, Reference, ReferenceKind, Scope};
 use serde_json::{Value, json};
 
 fn resolve<'v>(vault: &'v Value, reference: &Reference) -> Option<&'v Value> {
@@ -26,19 +26,23 @@ fn vault() -> Value {
     })
 }
 
+fn evaluate(detokenization: &Detokenization, vault: &Value) -> Result<Value, LeafError> {
+    detokenization.evaluate(&|it| resolve(vault, it), &Scope::new(&Value::Null, None))
+}
+
 #[track_caller]
 fn check(source: Value, expected: Value) {
     let vault = vault();
     let detokenization = Detokenization::parse(&source).unwrap();
-    let value = detokenization.evaluate(&|it| resolve(&vault, it), None);
+    let value = evaluate(&detokenization, &vault);
     assert_eq!(value, Ok(expected), "{source}");
 }
 
 #[track_caller]
 fn fails(source: &str, position: usize, problem: &str) {
     let vault = vault();
-    let evaluated = Detokenization::parse(&json!(source))
-        .and_then(|it| it.evaluate(&|it| resolve(&vault, it), None).map(drop));
+    let evaluated =
+        Detokenization::parse(&json!(source)).and_then(|it| evaluate(&it, &vault).map(drop));
     let error = evaluated.unwrap_err().cause;
     assert_eq!((error.position, error.problem), (position, problem), "{source}");
 }
@@ -136,8 +140,7 @@ fn errors() {
 fn leaves_share_one_budget() {
     let vault = json!({"data": {"abc": "x".repeat(60_000)}});
     let evaluate = |source: &Value| {
-        let detokenization = Detokenization::parse(source).unwrap();
-        let evaluated = detokenization.evaluate(&|it| resolve(&vault, it), None);
+        let evaluated = evaluate(&Detokenization::parse(source).unwrap(), &vault);
         evaluated.map(drop).map_err(|error| error.cause.problem)
     };
     assert_eq!(evaluate(&json!(vec!["{{ abc }}"; 100])), Ok(()));
@@ -153,8 +156,8 @@ fn leaves_share_one_budget() {
 fn an_error_says_which_text() {
     let at = |source: Value| {
         let vault = vault();
-        let evaluated = Detokenization::parse(&source)
-            .and_then(|it| it.evaluate(&|it| resolve(&vault, it), None).map(drop));
+        let evaluated =
+            Detokenization::parse(&source).and_then(|it| evaluate(&it, &vault).map(drop));
         evaluated.unwrap_err().path
     };
     assert_eq!(at(json!("{{ none }}")), vec![]);

@@ -90,7 +90,7 @@ pub async fn detokenize(
     let attempt = caller.work().run(|work_max| {
         draw.begin_again();
         let scope = Scope::new(&Value::Null, None).with_outside(&draw).within_work(work_max);
-        Attempt { result: detokenization.evaluate_in(&resolve, &scope), spent: scope.spent() }
+        Attempt { result: detokenization.evaluate(&resolve, &scope), spent: scope.spent() }
     });
     let value = attempt.result.map_err(unusable)?;
     Ok(Plain::new(value))

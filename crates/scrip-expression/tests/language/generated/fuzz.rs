@@ -71,7 +71,8 @@ fn execute(chance: &Fake, source: &str, data: &Value) -> bool {
         }
         let tokens = format!("{{{{ abc{} }}}} {source}", chain(chance));
         let found = Detokenization::parse(&json!([tokens, source]));
-        let found = found.and_then(|it| it.evaluate(&|_| Some(data), Some(&outside)));
+        let scope = Scope::new(&Value::Null, None).with_outside(&outside);
+        let found = found.and_then(|it| it.evaluate(&|_| Some(data), &scope));
         if let Ok(value) = found {
             assert!(bytes(&value) <= WORK_BYTES_MAX + 2 * tokens.len(), "{source}");
         }

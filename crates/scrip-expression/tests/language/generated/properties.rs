@@ -128,6 +128,7 @@ proptest! {
         let template = Template::parse(&value).unwrap();
         prop_assert_eq!(template.evaluate(&scope), Ok(value.clone()));
         let detokenization = Detokenization::parse(&value).unwrap();
-        prop_assert_eq!(detokenization.evaluate(&|_| None, None), Ok(value));
+        let scope = Scope::new(&Value::Null, None);
+        prop_assert_eq!(detokenization.evaluate(&|_| None, &scope), Ok(value));
     }
 }

@@ -8,9 +8,9 @@
     reason = "a test says what it expects by failing, and clippy.toml exempts no helpers"
 )]
 
-#[path = "../tests/language/fake.rs"]
+#[path = "../../tests/language/fake.rs"]
 mod fake;
-#[path = "../tests/language/generator.rs"]
+#[path = "../../tests/language/generator.rs"]
 mod generator;
 
 use std::collections::BTreeSet;
@@ -346,7 +346,7 @@ fn literals_and_names_of_templates_are_charged() {
         let detokenization = Detokenization::parse(&source).unwrap();
         let scope = Scope::new(&Value::Null, None);
         take_inner_steps();
-        drop(detokenization.evaluate_in(&|_| Some(&data), &scope));
+        drop(detokenization.evaluate(&|_| Some(&data), &scope));
         check_bound("a detokenization", take_inner_steps(), scope.spent());
     }
 }

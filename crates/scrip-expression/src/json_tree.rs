@@ -1,0 +1,132 @@
+//! JSON whose texts may hold something to evaluate: compiled and evaluated leaf by leaf.
+
+use serde_json::{Map, Value};
+
+use crate::{
+    ExpressionError,
+    evaluation::budget::Budget,
+    inner_steps::{count, count_value},
+};
+
+/// Which text of the JSON cannot be used, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeafError {
+    /// The names and places on the way to it, outermost first.
+    pub path: Vec<PathStep>,
+    pub cause: ExpressionError,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PathStep {
+    Name(String),
+    Index(usize),
+}
+
+impl From<ExpressionError> for LeafError {
+    fn from(cause: ExpressionError) -> Self {
+        Self { path: Vec::new(), cause }
+    }
+}
+
+impl LeafError {
+    fn within(mut self, step: PathStep) -> Self {
+        self.path.insert(0, step);
+        self
+    }
+}
+
+/// JSON with a compiled `L` in the place of each text that is no literal.
+#[derive(Debug, Clone)]
+pub(crate) enum JsonTree<L> {
+    Literal(Value),
+    Leaf(L),
+    Array(Vec<Self>),
+    Object(Vec<(String, Self)>),
+}
+
+impl<L> JsonTree<L> {
+    /// `compile` gives nothing for a text that is a literal.
+    pub(crate) fn compile(
+        source: &Value,
+        compile: &mut impl FnMut(&str) -> Option<Result<L, ExpressionError>>,
+        depth_left: usize,
+    ) -> Result<Self, LeafError> {
+        let inner = depth_left.checked_sub(1).ok_or(whole("the JSON is nested too deep"));
+        match source {
+            Value::String(text) => match compile(text) {
+                Some(leaf) => Ok(Self::Leaf(leaf?)),
+                None => Ok(Self::Literal(source.clone())),
+            },
+            Value::Array(items) => {
+                let inner = inner?;
+                let item = |(at, it)| {
+                    let item = Self::compile(it, compile, inner);
+                    item.map_err(|error| error.within(PathStep::Index(at)))
+                };
+                Ok(Self::Array(
+                    items.iter().enumerate().map(item).collect::<Result<_, LeafError>>()?,
+                ))
+            }
+            Value::Object(object) => {
+                let inner = inner?;
+                let property = |(name, value): (&String, _)| {
+                    let within = |error: LeafError| error.within(PathStep::Name(name.clone()));
+                    let value = Self::compile(value, compile, inner).map_err(within)?;
+                    Ok((name.clone(), value))
+                };
+                Ok(Self::Object(object.iter().map(property).collect::<Result<_, LeafError>>()?))
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => Ok(Self::Literal(source.clone())),
+        }
+    }
+
+    pub(crate) fn any(&self, is: impl Fn(&L) -> bool + Copy) -> bool {
+        match self {
+            Self::Literal(_) => false,
+            Self::Leaf(leaf) => is(leaf),
+            Self::Array(items) => items.iter().any(|it| it.any(is)),
+            Self::Object(properties) => properties.iter().any(|(_, it)| it.any(is)),
+        }
+    }
+
+    /// All leaves share the budget.
+    pub(crate) fn evaluate<'t>(
+        &'t self,
+        budget: &Budget,
+        evaluate: &impl Fn(&'t L) -> Result<Value, ExpressionError>,
+    ) -> Result<Value, LeafError> {
+        match self {
+            Self::Literal(value) => {
+                budget.value(value).map_err(whole)?;
+                count_value(value);
+                Ok(value.clone())
+            }
+            Self::Leaf(leaf) => Ok(evaluate(leaf)?),
+            Self::Array(items) => {
+                let item = |(at, it): (_, &'t Self)| {
+                    let item = it.evaluate(budget, evaluate);
+                    item.map_err(|error| error.within(PathStep::Index(at)))
+                };
+                Ok(Value::Array(
+                    items.iter().enumerate().map(item).collect::<Result<_, LeafError>>()?,
+                ))
+            }
+            Self::Object(properties) => {
+                let mut object = Map::new();
+                for (name, value) in properties {
+                    budget.bytes(name.len()).map_err(whole)?;
+                    count(name.len());
+                    let within = |error: LeafError| error.within(PathStep::Name(name.clone()));
+                    let value = value.evaluate(budget, evaluate).map_err(within)?;
+                    object.insert(name.clone(), value);
+                }
+                Ok(Value::Object(object))
+            }
+        }
+    }
+}
+
+/// A problem of a text as a whole.
+pub(crate) fn whole(problem: &'static str) -> ExpressionError {
+    ExpressionError { position: 1, problem }
+}
