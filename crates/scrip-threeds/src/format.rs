@@ -8,6 +8,9 @@ mod object;
 mod text;
 mod version;
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 use std::{fmt, marker::PhantomData};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -41,6 +44,14 @@ impl Place<'_> {
         self.faults.add(code, self.path.clone());
     }
 
+    /// What was read, or a fault when it does not have the format.
+    pub(crate) fn expect<T>(&mut self, read: Option<T>) -> Option<T> {
+        if read.is_none() {
+            self.fault(ErrorCode::FormatInvalid);
+        }
+        read
+    }
+
     /// The place of an element of this object.
     pub(crate) fn below(&mut self, name: &str) -> Place<'_> {
         let dot = if self.path.is_empty() { "" } else { "." };
@@ -55,50 +66,22 @@ pub trait Format: Sized {
     fn read(value: &Value, place: &mut Place<'_>) -> Option<Self>;
 
     fn write(&self) -> Value;
-
-    /// Values at the edges of what is accepted. The first one is an ordinary one.
-    #[cfg(test)]
-    fn samples() -> Vec<Value>;
-
-    /// Values one step past those edges.
-    #[cfg(test)]
-    fn refused() -> Vec<Value>;
 }
 
 /// In messages a code stands for itself.
 impl<C: Coded> Format for C {
     fn read(value: &Value, place: &mut Place<'_>) -> Option<Self> {
-        let read = value.as_str().and_then(C::read_code);
-        if read.is_none() {
-            place.fault(ErrorCode::FormatInvalid);
-        }
-        read
+        place.expect(value.as_str().and_then(C::read_code))
     }
 
     fn write(&self) -> Value {
         Value::String(self.written())
-    }
-
-    #[cfg(test)]
-    fn samples() -> Vec<Value> {
-        C::codes().into_iter().map(Into::into).collect()
-    }
-
-    #[cfg(test)]
-    fn refused() -> Vec<Value> {
-        ["", "00", "~", "999", "y"].map(Into::into).into_iter().chain([7.into()]).collect()
     }
 }
 
 /// A rule about a text.
 pub trait Rule {
     fn check(text: &str) -> Result<(), ErrorCode>;
-
-    #[cfg(test)]
-    fn samples() -> Vec<String>;
-
-    #[cfg(test)]
-    fn refused() -> Vec<String>;
 }
 
 /// A text that keeps the rule `R`. It is not printed and wiped when dropped: most of them tell
@@ -162,17 +145,6 @@ impl<R: Rule> Format for Checked<R> {
 
     fn write(&self) -> Value {
         Value::String(self.0.clone())
-    }
-
-    #[cfg(test)]
-    fn samples() -> Vec<Value> {
-        R::samples().into_iter().map(Value::String).collect()
-    }
-
-    #[cfg(test)]
-    fn refused() -> Vec<Value> {
-        let others = [Value::from(1), Value::Null, Value::from(""), Value::Array(Vec::new())];
-        R::refused().into_iter().map(Value::String).chain(others).collect()
     }
 }
 

@@ -25,7 +25,7 @@ pub use account::{AccountInfo, Authentication, Phone, PriorAuthentication};
 pub use areq::AReq;
 pub use ares::{ARes, AcsRendering};
 pub use challenge::{CReq, CRes};
-pub use challenge_app::{Image, SelectInfo};
+pub use challenge_app::{CHOICES_MAX, Image, SelectInfo};
 pub use device::{DeviceRendering, EphemeralKey, KeyCurve, KeyKind};
 pub use document::{Document, MESSAGE_BYTES_MAX, Message, MessageType, RANGES_BYTES_MAX};
 pub use erro::{About, Erro, FailureKind};

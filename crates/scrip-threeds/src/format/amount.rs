@@ -39,16 +39,6 @@ impl Format for CardNumber {
     fn write(&self) -> Value {
         self.0.write()
     }
-
-    #[cfg(test)]
-    fn samples() -> Vec<Value> {
-        Digits::<13, 19>::samples()
-    }
-
-    #[cfg(test)]
-    fn refused() -> Vec<Value> {
-        Digits::<13, 19>::refused()
-    }
 }
 
 /// ISO 4217, three digits.
@@ -72,16 +62,6 @@ impl Rule for CurrencyRule {
         let excluded = ("955"..="964").contains(&text) || text == "999" || text == "000";
         if excluded { Err(ErrorCode::IsoCodeInvalid) } else { Ok(()) }
     }
-
-    #[cfg(test)]
-    fn samples() -> Vec<String> {
-        ["840", "978", "008", "954", "965"].map(str::to_owned).into()
-    }
-
-    #[cfg(test)]
-    fn refused() -> Vec<String> {
-        ["84", "8400", "USD", "955", "964", "999", "000"].map(str::to_owned).into()
-    }
 }
 
 #[derive(Debug)]
@@ -93,16 +73,6 @@ impl Rule for CountryRule {
         let excluded = ("901"..="999").contains(&text) || text == "000";
         if excluded { Err(ErrorCode::IsoCodeInvalid) } else { Ok(()) }
     }
-
-    #[cfg(test)]
-    fn samples() -> Vec<String> {
-        ["840", "004", "900"].map(str::to_owned).into()
-    }
-
-    #[cfg(test)]
-    fn refused() -> Vec<String> {
-        ["84", "8400", "USA", "901", "999", "000"].map(str::to_owned).into()
-    }
 }
 
 #[derive(Debug)]
@@ -112,16 +82,6 @@ impl Rule for InstallmentsRule {
     fn check(text: &str) -> Result<(), ErrorCode> {
         DigitsRule::<1, 3>::check(text)?;
         holds(text.parse::<u16>().is_ok_and(|it| it > 1))
-    }
-
-    #[cfg(test)]
-    fn samples() -> Vec<String> {
-        ["2", "999", "012"].map(str::to_owned).into()
-    }
-
-    #[cfg(test)]
-    fn refused() -> Vec<String> {
-        ["1", "0", "001", "1000", "+2"].map(str::to_owned).into()
     }
 }
 
@@ -133,16 +93,6 @@ impl Rule for DecoupledMinutesRule {
         DigitsRule::<5, 5>::check(text)?;
         holds(text.parse::<u32>().is_ok_and(|it| (1..=10_080).contains(&it)))
     }
-
-    #[cfg(test)]
-    fn samples() -> Vec<String> {
-        ["00001", "10080"].map(str::to_owned).into()
-    }
-
-    #[cfg(test)]
-    fn refused() -> Vec<String> {
-        ["00000", "10081", "1", "010080"].map(str::to_owned).into()
-    }
 }
 
 #[derive(Debug)]
@@ -152,15 +102,5 @@ impl Rule for SdkTimeoutRule {
     fn check(text: &str) -> Result<(), ErrorCode> {
         DigitsRule::<2, 2>::check(text)?;
         holds(text >= "05")
-    }
-
-    #[cfg(test)]
-    fn samples() -> Vec<String> {
-        ["05", "99"].map(str::to_owned).into()
-    }
-
-    #[cfg(test)]
-    fn refused() -> Vec<String> {
-        ["04", "5", "100"].map(str::to_owned).into()
     }
 }

@@ -5,7 +5,6 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use crate::{
-    fault::ErrorCode,
     format::{Format, Place},
     json::Plain,
 };
@@ -42,25 +41,11 @@ impl<const MAX: usize> fmt::Debug for Object<MAX> {
 
 impl<const MAX: usize> Format for Object<MAX> {
     fn read(value: &Value, place: &mut Place<'_>) -> Option<Self> {
-        let read = value.as_object().and_then(|it| Self::new(it.clone()));
-        if read.is_none() {
-            place.fault(ErrorCode::FormatInvalid);
-        }
-        read
+        place.expect(value.as_object().and_then(|it| Self::new(it.clone())))
     }
 
     fn write(&self) -> Value {
         Value::Object(self.expose().clone())
-    }
-
-    #[cfg(test)]
-    fn samples() -> Vec<Value> {
-        vec![serde_json::json!({"a": [1.50, null]}), serde_json::json!({"a": "é".repeat(MAX - 8)})]
-    }
-
-    #[cfg(test)]
-    fn refused() -> Vec<Value> {
-        vec![serde_json::json!({"a": "é".repeat(MAX - 7)}), "{}".into(), Value::Null]
     }
 }
 

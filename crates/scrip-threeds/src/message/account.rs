@@ -6,7 +6,7 @@ use crate::{
         ShippingAddressUse, ShippingNameMatch, SuspiciousActivity,
     },
     format::{Day, Digits, Minute, Text},
-    message::record::{nested, record},
+    message::record::record,
 };
 
 record! {
@@ -31,8 +31,6 @@ record! {
     }
 }
 
-nested! { AccountInfo }
-
 record! {
     /// How the cardholder signed in. The data is text: 2.1.0 ends at 2048 characters, which
     /// `AReq` checks.
@@ -42,8 +40,6 @@ record! {
         may data: Text<1, 20_000> = "threeDSReqAuthData";
     }
 }
-
-nested! { Authentication }
 
 record! {
     /// An earlier authentication.
@@ -55,8 +51,6 @@ record! {
     }
 }
 
-nested! { PriorAuthentication }
-
 record! {
     /// A telephone number in two parts.
     #[derive(Clone)]
@@ -65,5 +59,3 @@ record! {
         must subscriber: Digits<1, 15> = "subscriber";
     }
 }
-
-nested! { Phone }

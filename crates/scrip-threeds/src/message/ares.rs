@@ -10,7 +10,7 @@ use crate::{
     message::{
         Extensions, Facts, Message, MessageType, Need, Scene,
         need::{authentication_value, since_220, status_reason, whitelist_source},
-        record::{nested, record},
+        record::record,
     },
 };
 
@@ -53,8 +53,6 @@ record! {
         must template: UiType = "acsUiTemplate";
     }
 }
-
-nested! { AcsRendering }
 
 fn waiting(facts: &Facts<'_>) -> Need {
     Need::required_if(facts.is("transStatus", &["C", "D"]))

@@ -3,9 +3,8 @@
 use serde_json::Value;
 
 use crate::{
-    fault::ErrorCode,
     format::{Format, Place, Text, Url},
-    message::record::{nested, record},
+    message::record::record,
 };
 
 record! {
@@ -18,9 +17,7 @@ record! {
     }
 }
 
-nested! { Image }
-
-const CHOICES_MAX: usize = 32;
+pub const CHOICES_MAX: usize = 32;
 
 /// What can be chosen: objects of one name each, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,11 +46,7 @@ impl Format for SelectInfo {
     fn read(value: &Value, place: &mut Place<'_>) -> Option<Self> {
         let choices = value.as_array().filter(|it| it.len() <= CHOICES_MAX);
         let choices = choices.and_then(|it| it.iter().map(choice).collect::<Option<_>>());
-        let read = choices.and_then(Self::new);
-        if read.is_none() {
-            place.fault(ErrorCode::FormatInvalid);
-        }
-        read
+        place.expect(choices.and_then(Self::new))
     }
 
     fn write(&self) -> Value {
@@ -62,18 +55,5 @@ impl Format for SelectInfo {
             Value::Object([(name.expose().to_owned(), label)].into_iter().collect())
         };
         Value::Array(self.0.iter().map(one).collect())
-    }
-
-    #[cfg(test)]
-    fn samples() -> Vec<Value> {
-        let one = serde_json::json!({"phone": "Mobile **** 329"});
-        vec![vec![one.clone()].into(), vec![one; CHOICES_MAX].into()]
-    }
-
-    #[cfg(test)]
-    fn refused() -> Vec<Value> {
-        let one = serde_json::json!({"phone": "Mobile **** 329"});
-        let two = serde_json::json!([{"a": "b", "c": "d"}]);
-        vec![vec![one.clone(); CHOICES_MAX + 1].into(), one, two, Value::Array(Vec::new())]
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     code::{SdkInterface, UiType},
     format::{List, Text},
-    message::record::{nested, record},
+    message::record::record,
 };
 
 record! {
@@ -15,8 +15,6 @@ record! {
     }
 }
 
-nested! { DeviceRendering }
-
 record! {
     /// A public key on the curve P-256, as a JWK.
     #[derive(Clone)]
@@ -27,8 +25,6 @@ record! {
         must y: Text<43, 43> = "y";
     }
 }
-
-nested! { EphemeralKey }
 
 crate::code::codes! {
     /// The one kind of key that EMV uses here.

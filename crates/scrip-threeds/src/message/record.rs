@@ -82,9 +82,9 @@ macro_rules! record {
                     name: $name,
                     need: record!(@need $kind $($need)?),
                     #[cfg(test)]
-                    samples: <$Type as $crate::format::Format>::samples,
+                    samples: <$Type as $crate::format::tests::Samples>::samples,
                     #[cfg(test)]
-                    refused: <$Type as $crate::format::Format>::refused,
+                    refused: <$Type as $crate::format::tests::Samples>::refused,
                 },
             )*];
 
@@ -100,6 +100,32 @@ macro_rules! record {
                 let mut object = serde_json::Map::new();
                 $(record!(@write $kind object, $name, &self.$field);)*
                 object
+            }
+        }
+
+        /// As an object inside of another record.
+        impl $crate::format::Format for $Name {
+            fn read(
+                value: &serde_json::Value,
+                place: &mut $crate::format::Place<'_>,
+            ) -> Option<Self> {
+                let object = place.expect(value.as_object())?;
+                $crate::message::record::Record::read_fields(object, place)
+            }
+
+            fn write(&self) -> serde_json::Value {
+                serde_json::Value::Object($crate::message::record::Record::write_fields(self))
+            }
+        }
+
+        #[cfg(test)]
+        impl $crate::format::tests::Samples for $Name {
+            fn samples() -> Vec<serde_json::Value> {
+                $crate::message::tests::samples_of::<$Name>()
+            }
+
+            fn refused() -> Vec<serde_json::Value> {
+                $crate::message::tests::refused_of::<$Name>()
             }
         }
 
@@ -146,36 +172,4 @@ macro_rules! record {
     };
 }
 
-/// A record that stands inside of another.
-macro_rules! nested {
-    ($Name:ident) => {
-        impl $crate::format::Format for $Name {
-            fn read(
-                value: &serde_json::Value,
-                place: &mut $crate::format::Place<'_>,
-            ) -> Option<Self> {
-                let Some(object) = value.as_object() else {
-                    place.fault($crate::fault::ErrorCode::FormatInvalid);
-                    return None;
-                };
-                $crate::message::record::Record::read_fields(object, place)
-            }
-
-            fn write(&self) -> serde_json::Value {
-                serde_json::Value::Object($crate::message::record::Record::write_fields(self))
-            }
-
-            #[cfg(test)]
-            fn samples() -> Vec<serde_json::Value> {
-                $crate::message::tests::samples_of::<$Name>()
-            }
-
-            #[cfg(test)]
-            fn refused() -> Vec<serde_json::Value> {
-                $crate::message::tests::refused_of::<$Name>()
-            }
-        }
-    };
-}
-
-pub(crate) use {nested, record};
+pub(crate) use record;

@@ -3,7 +3,7 @@
 use crate::{
     code::{DeliveryTimeFrame, PreOrder, Reorder, ShippingMethod},
     format::{Currency, Day, Digits, Email},
-    message::record::{nested, record},
+    message::record::record,
 };
 
 record! {
@@ -20,5 +20,3 @@ record! {
         may shipping: ShippingMethod = "shipIndicator";
     }
 }
-
-nested! { MerchantRisk }

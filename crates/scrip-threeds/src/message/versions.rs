@@ -3,10 +3,7 @@
 use crate::{
     code::{AcsInformation, Action},
     format::{Digits, List, Text, TransId, Url, Version, VersionNumber},
-    message::{
-        Extensions, Facts, Message, MessageType, Need, RANGES_BYTES_MAX,
-        record::{nested, record},
-    },
+    message::{Extensions, Facts, Message, MessageType, Need, RANGES_BYTES_MAX, record::record},
 };
 
 /// More ranges than any scheme has.
@@ -64,8 +61,6 @@ record! {
         may method_url: Url<256> = "threeDSMethodURL";
     }
 }
-
-nested! { CardRange }
 
 /// A range that goes needs no versions any more.
 fn acs_versions(facts: &Facts<'_>) -> Need {
