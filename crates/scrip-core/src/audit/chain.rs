@@ -15,31 +15,16 @@ use crate::{
     id::{ApiKeyId, ApplicationId, TenantId},
     policy::Actor,
     time::Timestamp,
+    words::words,
 };
 
-/// Which of the two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Log {
-    /// What was changed: beside the data, in the transaction of the change.
-    Audit,
-    /// What was seen, and what was refused: apart, so that no read waits for a writer.
-    Access,
-}
-
-impl Log {
-    pub const ALL: [Self; 2] = [Self::Audit, Self::Access];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Audit => "audit",
-            Self::Access => "access",
-        }
-    }
-
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == text)
+words! {
+    /// Which of the two.
+    pub enum Log {
+        /// What was changed: beside the data, in the transaction of the change.
+        Audit = "audit",
+        /// What was seen, and what was refused: apart, so that no read waits for a writer.
+        Access = "access",
     }
 }
 

@@ -1,30 +1,17 @@
 //! What an application may be allowed to do, and how much of a token it then sees.
 
-/// The kinds of application. Rate limits and permissions differ by kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ApplicationKind {
-    Public,
-    Private,
-    Management,
+use crate::words::words;
+
+words! {
+    /// The kinds of application. Rate limits and permissions differ by kind.
+    pub enum ApplicationKind {
+        Public = "public",
+        Private = "private",
+        Management = "management",
+    }
 }
 
 impl ApplicationKind {
-    pub const ALL: [Self; 3] = [Self::Public, Self::Private, Self::Management];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Public => "public",
-            Self::Private => "private",
-            Self::Management => "management",
-        }
-    }
-
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == text)
-    }
-
     /// The part of a key's text that tells its kind.
     #[must_use]
     pub fn key_mark(self) -> &'static str {
@@ -202,29 +189,12 @@ impl FromIterator<Permission> for Permissions {
     }
 }
 
-/// How much of a token's data an answer shows, weakest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Transform {
-    Redact,
-    Mask,
-    Reveal,
-}
-
-impl Transform {
-    pub const ALL: [Self; 3] = [Self::Redact, Self::Mask, Self::Reveal];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Redact => "redact",
-            Self::Mask => "mask",
-            Self::Reveal => "reveal",
-        }
-    }
-
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == text)
+words! {
+    /// How much of a token's data an answer shows, weakest first.
+    pub enum Transform {
+        Redact = "redact",
+        Mask = "mask",
+        Reveal = "reveal",
     }
 }
 
