@@ -32,7 +32,7 @@ use scrip_seal::AuditKey;
 
 use crate::{
     id::ApiKeyId,
-    policy::{Actor, Caller, Mandate, Origin, Tenant, Transform},
+    policy::{Actor, Caller, Mandate, Origin, Transform},
     time::Timestamp,
     words::words,
 };
@@ -203,18 +203,10 @@ pub struct AuditRecord {
 impl AuditRecord {
     #[must_use]
     pub fn new(operation: Operation, caller: &Caller, at: Timestamp) -> Self {
-        let origin = caller.origin();
-        Self {
-            operation,
-            actor: Actor::Application(caller.application()),
-            trace: Arc::clone(&origin.trace),
-            address: origin.address.to_string().into(),
-            at,
-            api_key: caller.api_key(),
-            os_user: None,
-            repeats: None,
-            key: Arc::clone(&caller.tenant().audit_key),
-        }
+        let actor = Actor::Application(caller.application());
+        let record =
+            Self::of_request(actor, operation, caller.origin(), &caller.tenant().audit_key, at);
+        Self { api_key: caller.api_key(), ..record }
     }
 
     #[must_use]
@@ -241,38 +233,27 @@ impl AuditRecord {
     }
 
     fn of_nobody(actor: Actor, operation: Operation, key: &Arc<AuditKey>, at: Timestamp) -> Self {
-        let address = Ipv4Addr::LOCALHOST.to_string().into();
-        Self {
-            operation,
-            actor,
-            trace: "".into(),
-            address,
-            at,
-            api_key: None,
-            os_user: None,
-            repeats: None,
-            key: Arc::clone(key),
-        }
+        let origin = Origin { trace: "".into(), address: Ipv4Addr::LOCALHOST.into() };
+        Self::of_request(actor, operation, &origin, key, at)
     }
 
-    /// What somebody without a key did: a browser or a directory server.
-    #[must_use]
-    pub fn of_outsider(
+    pub(crate) fn of_request(
+        actor: Actor,
         operation: Operation,
         origin: &Origin,
-        tenant: &Tenant,
+        key: &Arc<AuditKey>,
         at: Timestamp,
     ) -> Self {
         Self {
             operation,
-            actor: Actor::Outsider,
+            actor,
             trace: Arc::clone(&origin.trace),
             address: origin.address.to_string().into(),
             at,
             api_key: None,
             os_user: None,
             repeats: None,
-            key: Arc::clone(&tenant.audit_key),
+            key: Arc::clone(key),
         }
     }
 
