@@ -18,7 +18,7 @@ use crate::{
     audit::{AuditRecord, Operation},
     error::{Error, FieldError},
     id::SessionId,
-    idempotency::{AnswerRecord, Remember, answer::seal_outcome},
+    idempotency::{AnswerRecord, Remember, answer::seal_permitted_answer},
     policy::{Caller, Permission, Permit},
     store::Changed,
     threeds::{
@@ -199,7 +199,8 @@ async fn conclude(
     let outcome = view.as_ref().map_or("failed", |it| it.authentication.status.name());
     let seal = |(remember, view): (&Remember<AuthenticationView>, &AuthenticationView)| {
         let rendered = (remember.render)(view);
-        seal_outcome(permit, remember.claim.digest, rendered, next.record.id, now)
+        let session = Some(next.record.id);
+        seal_permitted_answer(permit, remember.claim.digest, rendered, session, now)
     };
     let answer = remember.as_ref().zip(view.as_ref()).map(seal).transpose()?;
     let writing = writing(vault, permit.caller(), outcome, answer);

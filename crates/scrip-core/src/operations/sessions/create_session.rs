@@ -88,9 +88,9 @@ pub async fn create_session(
     };
     let mut held = Held { record, body };
     let view = SessionView::of(vault, &held)?;
-    let answer = remember
-        .as_ref()
-        .map(|it| seal_permitted_answer(&card.permit, it.claim.digest, (it.render)(&view), now));
+    let answer = remember.as_ref().map(|it| {
+        seal_permitted_answer(&card.permit, it.claim.digest, (it.render)(&view), None, now)
+    });
     let effects = [Effect::Emit { event: EventType::Created, status: None }];
     let writing = Writing {
         tenant,

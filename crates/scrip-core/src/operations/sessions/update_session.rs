@@ -41,9 +41,9 @@ pub async fn update_session(
         next.body.device_info = device_info.clone();
         next.body.modify(caller.application(), now);
         let view = SessionView::of(vault, &next)?;
-        let answer = remember
-            .as_ref()
-            .map(|it| seal_permitted_answer(&permit, it.claim.digest, (it.render)(&view), now));
+        let answer = remember.as_ref().map(|it| {
+            seal_permitted_answer(&permit, it.claim.digest, (it.render)(&view), None, now)
+        });
         let writing = Writing {
             tenant: caller.tenant(),
             cause: Cause::Caller(caller),
