@@ -14,7 +14,7 @@ use crate::{
     id::{ApplicationId, TenantId, TokenIntentId},
     policy::Tenant,
     time::Timestamp,
-    token::{Containers, Cvc, CvcRecord, Plain, TokenType},
+    token::{Containers, CvcRecord, Plain, TokenType},
 };
 
 /// A create request after parsing.
@@ -168,12 +168,4 @@ pub(crate) fn view(
         created_by: record.created_by,
         created_at: record.created_at,
     }
-}
-
-/// An intent's data with its code, for an expression that may see both.
-pub(crate) fn with_cvc(mut data: Plain, cvc: Option<Cvc>) -> Plain {
-    if let (Some(cvc), Some(object)) = (cvc, data.expose_mut().as_object_mut()) {
-        object.insert("cvc".to_owned(), cvc.expose().into());
-    }
-    data
 }

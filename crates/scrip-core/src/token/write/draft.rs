@@ -17,7 +17,7 @@ use crate::{
         Body, Containers, Cvc, Deduplicate, ExpressionMarks, InsertToken, NewToken, Plain,
         StoredToken, TokenPatch, TokenRecord, TokenType, TokenView, TokenWrite, Withheld,
         WorkMeter,
-        cvc::{prepare_cvc, seal_cvc, take_cvc},
+        cvc::{prepare_cvc, seal_cvc, take_cvc, with_cvc},
         disclosure::{ExpressionTrust, check_conversion, has_reveal_right},
         expression::evaluation::{Evaluated, Evaluation, Failures, NewId, token_id},
         reveal::{Audience, show},
@@ -270,10 +270,7 @@ fn existing_patch(
     data: &Plain,
     cvc: Option<&Cvc>,
 ) -> TokenPatch {
-    let mut data = data.duplicate();
-    if let (Some(cvc), Some(object)) = (cvc, data.expose_mut().as_object_mut()) {
-        object.insert("cvc".to_owned(), cvc.expose().into());
-    }
+    let data = with_cvc(data.duplicate(), cvc);
     // Open data with the fingerprint of the whole is the same data; merging it would drop nulls.
     let same = token_type == TokenType::Token && new.fingerprint_expression.is_none();
     TokenPatch {
