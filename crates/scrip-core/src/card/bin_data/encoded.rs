@@ -129,7 +129,7 @@ fn read_stretch(bytes: &[u8; STRETCH_BYTES]) -> Stretch {
 
 fn write_facts(facts: &Facts) -> [u8; FACTS_BYTES] {
     let Facts { brand, funding, country, bin_digits, additional } = facts;
-    let country = country.and_then(|it| it.alpha2().as_bytes().first_chunk::<2>().copied());
+    let country = country.and_then(|it| it.alpha2.as_bytes().first_chunk::<2>().copied());
     let [first, second] = country.unwrap_or_default();
     let [one, two, three, four] = additional.0.map(|it| {
         let brand = place(&Brand::ALL, it.map(|it| it.brand));
@@ -152,7 +152,7 @@ fn read_facts(bytes: &[u8; FACTS_BYTES]) -> Option<Facts> {
         letters => {
             let found = Country::parse(str::from_utf8(&letters).ok()?)?;
             // As we write it: not in lower case.
-            (found.alpha2().as_bytes() == letters).then_some(Some(found))?
+            (found.alpha2.as_bytes() == letters).then_some(Some(found))?
         }
     };
     let (pairs, _) = additional.as_chunks::<2>();
