@@ -1,5 +1,7 @@
 //! What an application may be allowed to do, and how much of a token it then sees.
 
+use serde::{Deserialize, Serialize};
+
 use crate::words::words;
 
 words! {
@@ -147,7 +149,8 @@ impl Permission {
 }
 
 /// A set of permissions: one bit each, so that a decision costs an `and`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(into = "Vec<&'static str>", try_from = "Vec<String>")]
 pub struct Permissions(u64);
 
 impl Permissions {
@@ -183,6 +186,21 @@ impl Permissions {
     }
 }
 
+impl From<Permissions> for Vec<&'static str> {
+    fn from(permissions: Permissions) -> Self {
+        permissions.iter().map(Permission::as_str).collect()
+    }
+}
+
+impl TryFrom<Vec<String>> for Permissions {
+    type Error = &'static str;
+
+    fn try_from(names: Vec<String>) -> Result<Self, Self::Error> {
+        let known: Option<_> = names.iter().map(|it| Permission::parse(it)).collect();
+        known.ok_or("is no permission")
+    }
+}
+
 impl FromIterator<Permission> for Permissions {
     fn from_iter<I: IntoIterator<Item = Permission>>(permissions: I) -> Self {
         Self(permissions.into_iter().fold(0, |bits, it| bits | it.bit()))
@@ -191,6 +209,8 @@ impl FromIterator<Permission> for Permissions {
 
 words! {
     /// How much of a token's data an answer shows, weakest first.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
     pub enum Transform {
         Redact = "redact",
         Mask = "mask",
