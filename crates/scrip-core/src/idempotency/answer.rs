@@ -199,8 +199,8 @@ struct DataRef<'a> {
 #[derive(Deserialize)]
 struct Data {
     transform: String,
-    data: Value,
-    masked: Option<Value>,
+    data: Plain,
+    masked: Option<Plain>,
 }
 
 /// Whose answer is remembered, and under which claim.
@@ -418,7 +418,6 @@ fn open_part(
     let place = part_place(caller, &answer.digest, answer.created_at, part.at, &part.token);
     let secret = caller.tenant().keys.open(Purpose::Answer, &place, &part.sealed)?;
     let Data { transform, data, masked } = from_json(&secret)?;
-    let (data, masked) = (Plain::new(data), masked.map(Plain::new));
     let then = Transform::parse(&transform).ok_or_else(unreadable)?;
     Ok(match (then, now) {
         (Transform::Redact, _) | (_, Transform::Redact) => None,
