@@ -309,7 +309,7 @@ async fn let_in(
     deprecation::admit(route.operation, &app.switched_off).map_err(Problem::Gone)?;
     check_content_type(route.body.content_type(), &head.headers)?;
     // Where many clients share a key, the body decides whether a response is theirs: it is read first.
-    let is_compared = caller.compares_requests();
+    let is_compared = caller.is_browser();
     let mut claim = None;
     if route.body.is_idempotent() && !is_compared {
         match idempotency::next(app, &caller, route.operation, &head.headers, None).await? {

@@ -32,12 +32,13 @@ use scrip_seal::AuditKey;
 
 use crate::{
     id::ApiKeyId,
-    policy::{Actor, Caller, Mandate, Origin, Tenant, Transform},
+    policy::{Actor, Caller, Mandate, Origin, Transform},
     time::Timestamp,
+    words::words,
 };
 
 macro_rules! operations {
-    ($($name:ident $text:literal;)*) => {
+    ($($name:ident $text:literal $(of $entity:ident)?;)*) => {
         /// One name for an operation everywhere: its file, its tests, its metrics and its record.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Operation { $($name),* }
@@ -62,120 +63,99 @@ macro_rules! operations {
             pub fn parse(text: &str) -> Option<Self> {
                 match text { $($text => Some(Self::$name),)* _ => None }
             }
+
+            /// Nothing for what is about nothing of a tenant's, and is not recorded with a tenant.
+            #[must_use]
+            pub fn entity_type(self) -> Option<EntityType> {
+                match self { $(Self::$name => [$(EntityType::$entity)?].first().copied(),)* }
+            }
         }
     };
 }
 
 operations! {
-    CreateToken "create_token";
-    GetToken "get_token";
-    UpdateToken "update_token";
-    DeleteToken "delete_token";
-    ExpireToken "expire_token";
-    ListTokens "list_tokens";
-    ListTokensV1 "list_tokens_v1";
-    SearchTokens "search_tokens";
-    SearchTokensV1 "search_tokens_v1";
-    Tokenize "tokenize";
-    Detokenize "detokenize";
-    CreateTokenIntent "create_token_intent";
-    GetTokenIntent "get_token_intent";
-    DeleteTokenIntent "delete_token_intent";
-    ExpireTokenIntent "expire_token_intent";
+    CreateToken "create_token" of Token;
+    GetToken "get_token" of Token;
+    UpdateToken "update_token" of Token;
+    DeleteToken "delete_token" of Token;
+    ExpireToken "expire_token" of Token;
+    ListTokens "list_tokens" of Token;
+    ListTokensV1 "list_tokens_v1" of Token;
+    SearchTokens "search_tokens" of Token;
+    SearchTokensV1 "search_tokens_v1" of Token;
+    Tokenize "tokenize" of Token;
+    Detokenize "detokenize" of Token;
+    CreateTokenIntent "create_token_intent" of TokenIntent;
+    GetTokenIntent "get_token_intent" of TokenIntent;
+    DeleteTokenIntent "delete_token_intent" of TokenIntent;
+    ExpireTokenIntent "expire_token_intent" of TokenIntent;
     // What Create Token, Update Token, Tokenize and Detokenize do to an intent. A name of its own,
     // so that a record's operation says of what kind its entity is.
-    ConvertTokenIntent "convert_token_intent";
-    DetokenizeTokenIntent "detokenize_token_intent";
+    ConvertTokenIntent "convert_token_intent" of TokenIntent;
+    DetokenizeTokenIntent "detokenize_token_intent" of TokenIntent;
     // What Create Session and Authenticate Session do to the card of a session.
-    UseToken "use_token";
-    UseTokenIntent "use_token_intent";
-    CreateTenant "create_tenant";
-    GetTenant "get_tenant";
-    UpdateTenant "update_tenant";
-    DeleteTenant "delete_tenant";
-    RestoreTenant "restore_tenant";
-    GetTenantQuotas "get_tenant_quotas";
-    SetTenantQuotas "set_tenant_quotas";
-    CreateApplication "create_application";
-    ListApplications "list_applications";
-    GetApplication "get_application";
-    GetApplicationByKey "get_application_by_key";
-    UpdateApplication "update_application";
-    DeleteApplication "delete_application";
-    RegenerateApplicationKey "regenerate_application_key";
-    CreateApiKey "create_api_key";
-    ListApiKeys "list_api_keys";
-    GetApiKey "get_api_key";
-    DeleteApiKey "delete_api_key";
-    ImportApiKey "import_api_key";
+    UseToken "use_token" of Token;
+    UseTokenIntent "use_token_intent" of TokenIntent;
+    CreateTenant "create_tenant" of Tenant;
+    GetTenant "get_tenant" of Tenant;
+    UpdateTenant "update_tenant" of Tenant;
+    DeleteTenant "delete_tenant" of Tenant;
+    RestoreTenant "restore_tenant" of Tenant;
+    GetTenantQuotas "get_tenant_quotas" of Tenant;
+    SetTenantQuotas "set_tenant_quotas" of Tenant;
+    CreateApplication "create_application" of Application;
+    ListApplications "list_applications" of Application;
+    GetApplication "get_application" of Application;
+    GetApplicationByKey "get_application_by_key" of Application;
+    UpdateApplication "update_application" of Application;
+    DeleteApplication "delete_application" of Application;
+    RegenerateApplicationKey "regenerate_application_key" of Application;
+    CreateApiKey "create_api_key" of ApiKey;
+    ListApiKeys "list_api_keys" of ApiKey;
+    GetApiKey "get_api_key" of ApiKey;
+    DeleteApiKey "delete_api_key" of ApiKey;
+    ImportApiKey "import_api_key" of ApiKey;
     ListPermissions "list_permissions";
-    CreateAccessSession "create_access_session";
-    AuthorizeAccessSession "authorize_access_session";
-    ListAccessSessions "list_access_sessions";
-    RevokeAccessSession "revoke_access_session";
-    CreateSession "create_session";
-    GetSession "get_session";
-    UpdateSession "update_session";
-    AuthenticateSession "authenticate_session";
-    GetChallengeResult "get_challenge_result";
+    CreateAccessSession "create_access_session" of Session;
+    AuthorizeAccessSession "authorize_access_session" of Session;
+    ListAccessSessions "list_access_sessions" of Session;
+    RevokeAccessSession "revoke_access_session" of Session;
+    CreateSession "create_session" of ThreedsSession;
+    GetSession "get_session" of ThreedsSession;
+    UpdateSession "update_session" of ThreedsSession;
+    AuthenticateSession "authenticate_session" of ThreedsSession;
+    GetChallengeResult "get_challenge_result" of ThreedsSession;
     // What others than callers do to a session: a browser, a directory server, time.
-    NotifyMethod "notify_method";
-    NotifyChallenge "notify_challenge";
-    ReceiveResult "receive_result";
-    ExpireSession "expire_session";
+    NotifyMethod "notify_method" of ThreedsSession;
+    NotifyChallenge "notify_challenge" of ThreedsSession;
+    ReceiveResult "receive_result" of ThreedsSession;
+    ExpireSession "expire_session" of ThreedsSession;
     ListConnectionFormulas "list_connection_formulas";
-    ListLogs "list_logs";
+    ListLogs "list_logs" of Tenant;
     ListLogEntityTypes "list_log_entity_types";
-    GetTenantUsage "get_tenant_usage";
+    GetTenantUsage "get_tenant_usage" of Tenant;
     // In the vault's own chain of records: they concern no tenant, or all of them.
     CreateVault "create_vault";
     RunCommand "run_command";
     Authenticate "authenticate";
     // What a request does to a guessing or search budget of its application: it spends the last of it.
-    SpendBudget "spend_budget";
+    SpendBudget "spend_budget" of Application;
 }
 
-/// Of what kind the entity of a record is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum EntityType {
-    Token,
-    TokenIntent,
-    Application,
-    ApiKey,
-    Tenant,
-    Session,
-    ThreedsSession,
+words! {
+    /// Of what kind the entity of a record is.
+    pub enum EntityType {
+        Token = "token",
+        TokenIntent = "token_intent",
+        Application = "application",
+        ApiKey = "api_key",
+        Tenant = "tenant",
+        Session = "session",
+        ThreedsSession = "3ds_session",
+    }
 }
 
 impl EntityType {
-    pub const ALL: [Self; 7] = [
-        Self::Token,
-        Self::TokenIntent,
-        Self::Application,
-        Self::ApiKey,
-        Self::Tenant,
-        Self::Session,
-        Self::ThreedsSession,
-    ];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Token => "token",
-            Self::TokenIntent => "token_intent",
-            Self::Application => "application",
-            Self::ApiKey => "api_key",
-            Self::Tenant => "tenant",
-            Self::Session => "session",
-            Self::ThreedsSession => "3ds_session",
-        }
-    }
-
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == text)
-    }
-
     /// For people.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -188,75 +168,6 @@ impl EntityType {
             Self::Session => "Session",
             Self::ThreedsSession => "3DS session",
         }
-    }
-}
-
-impl Operation {
-    /// Nothing for what is about nothing of a tenant's, and is not recorded with a tenant.
-    #[must_use]
-    pub fn entity_type(self) -> Option<EntityType> {
-        Some(match self {
-            Self::CreateToken
-            | Self::GetToken
-            | Self::UpdateToken
-            | Self::DeleteToken
-            | Self::ExpireToken
-            | Self::ListTokens
-            | Self::ListTokensV1
-            | Self::SearchTokens
-            | Self::SearchTokensV1
-            | Self::Tokenize
-            | Self::Detokenize
-            | Self::UseToken => EntityType::Token,
-            Self::CreateTokenIntent
-            | Self::GetTokenIntent
-            | Self::DeleteTokenIntent
-            | Self::ExpireTokenIntent
-            | Self::ConvertTokenIntent
-            | Self::DetokenizeTokenIntent
-            | Self::UseTokenIntent => EntityType::TokenIntent,
-            Self::CreateTenant
-            | Self::GetTenant
-            | Self::UpdateTenant
-            | Self::DeleteTenant
-            | Self::RestoreTenant
-            | Self::GetTenantQuotas
-            | Self::SetTenantQuotas
-            | Self::GetTenantUsage
-            | Self::ListLogs => EntityType::Tenant,
-            Self::CreateApplication
-            | Self::ListApplications
-            | Self::GetApplication
-            | Self::GetApplicationByKey
-            | Self::UpdateApplication
-            | Self::DeleteApplication
-            | Self::RegenerateApplicationKey
-            | Self::SpendBudget => EntityType::Application,
-            Self::CreateApiKey
-            | Self::ListApiKeys
-            | Self::GetApiKey
-            | Self::DeleteApiKey
-            | Self::ImportApiKey => EntityType::ApiKey,
-            Self::CreateAccessSession
-            | Self::AuthorizeAccessSession
-            | Self::ListAccessSessions
-            | Self::RevokeAccessSession => EntityType::Session,
-            Self::CreateSession
-            | Self::GetSession
-            | Self::UpdateSession
-            | Self::AuthenticateSession
-            | Self::GetChallengeResult
-            | Self::NotifyMethod
-            | Self::NotifyChallenge
-            | Self::ReceiveResult
-            | Self::ExpireSession => EntityType::ThreedsSession,
-            Self::ListPermissions
-            | Self::ListConnectionFormulas
-            | Self::ListLogEntityTypes
-            | Self::CreateVault
-            | Self::RunCommand
-            | Self::Authenticate => return None,
-        })
     }
 }
 
@@ -292,18 +203,10 @@ pub struct AuditRecord {
 impl AuditRecord {
     #[must_use]
     pub fn new(operation: Operation, caller: &Caller, at: Timestamp) -> Self {
-        let origin = caller.origin();
-        Self {
-            operation,
-            actor: Actor::Application(caller.application()),
-            trace: Arc::clone(&origin.trace),
-            address: origin.address.to_string().into(),
-            at,
-            api_key: caller.api_key(),
-            os_user: None,
-            repeats: None,
-            key: Arc::clone(&caller.tenant().audit_key),
-        }
+        let actor = Actor::Application(caller.application());
+        let record =
+            Self::of_request(actor, operation, caller.origin(), &caller.tenant().audit_key, at);
+        Self { api_key: caller.api_key(), ..record }
     }
 
     #[must_use]
@@ -330,38 +233,27 @@ impl AuditRecord {
     }
 
     fn of_nobody(actor: Actor, operation: Operation, key: &Arc<AuditKey>, at: Timestamp) -> Self {
-        let address = Ipv4Addr::LOCALHOST.to_string().into();
-        Self {
-            operation,
-            actor,
-            trace: "".into(),
-            address,
-            at,
-            api_key: None,
-            os_user: None,
-            repeats: None,
-            key: Arc::clone(key),
-        }
+        let origin = Origin { trace: "".into(), address: Ipv4Addr::LOCALHOST.into() };
+        Self::of_request(actor, operation, &origin, key, at)
     }
 
-    /// What somebody without a key did: a browser or a directory server.
-    #[must_use]
-    pub fn of_outsider(
+    pub(crate) fn of_request(
+        actor: Actor,
         operation: Operation,
         origin: &Origin,
-        tenant: &Tenant,
+        key: &Arc<AuditKey>,
         at: Timestamp,
     ) -> Self {
         Self {
             operation,
-            actor: Actor::Outsider,
+            actor,
             trace: Arc::clone(&origin.trace),
             address: origin.address.to_string().into(),
             at,
             api_key: None,
             os_user: None,
             repeats: None,
-            key: Arc::clone(&tenant.audit_key),
+            key: Arc::clone(key),
         }
     }
 

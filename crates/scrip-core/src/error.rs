@@ -2,7 +2,7 @@
 
 pub mod field_error;
 
-use std::{error, fmt, time::Duration};
+use std::{error, time::Duration};
 
 use scrip_seal::{CannotOpen, EpochKeysAway, KeySourceError};
 
@@ -14,30 +14,41 @@ use crate::{
 
 pub use self::field_error::FieldError;
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Change the request.
+    #[error("the request is not valid")]
     Invalid(Vec<FieldError>),
     /// Ask an administrator for a rule.
+    #[error("{0}")]
     Forbidden(Refusal),
     /// It is not there, or it is not yours to know.
+    #[error("there is no such thing in this tenant")]
     NotFound,
     /// It is there, but what is asked of it is not.
+    #[error("{reason}")]
     NothingYet { reason: &'static str },
     /// Something else holds it; look again.
+    #[error("{reason}")]
     Conflict { reason: &'static str },
     /// Understood, and not possible as things are.
+    #[error("{reason}")]
     Unprocessable { reason: &'static str },
     /// Wait.
+    #[error("more requests than the limit {} allows; wait", .0.limit)]
     TooMany(Excess),
     /// A search or guessing budget is spent. Waiting a moment does not help, so no time is given.
+    #[error("too many searches for values like this one; a key with a reveal right is not limited")]
     BudgetSpent,
     /// Somebody we had to ask did not answer as they should; for a card, perhaps nobody takes part.
+    #[error("{}", .0.message)]
     Service(Box<ServiceFailure>),
     /// Try again; we are looking at it.
-    Unavailable(Cause),
+    #[error("the vault cannot do this now; try again shortly")]
+    Unavailable(#[source] Cause),
     /// Our fault. The cause goes to the log, never to the caller.
-    Internal(Cause),
+    #[error("something went wrong on our side")]
+    Internal(#[source] Cause),
 }
 
 pub type Cause = Box<dyn error::Error + Send + Sync>;
@@ -55,24 +66,35 @@ pub struct Excess {
 }
 
 /// What exactly was not allowed. Names rules and attributes, never values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
+    #[error("no permission or access rule grants {} here", .0.as_str())]
     NoRule(Permission),
     /// Only applications of this kind may.
+    #[error("this needs the key of a {} application", .0.as_str())]
     WrongKind(ApplicationKind),
     /// The session would be granted more than the application that authorizes it has.
+    #[error("the session would have more of {} than this application has", .0.as_str())]
     MoreThanOwn(Permission),
     /// Changing this attribute would show the caller what it may not read.
+    #[error("changing {0} needs a reveal right on the token")]
     NeedsReveal(&'static str),
     /// This expression would tell the caller about data that it may not read.
+    #[error("{0} would tell of data that this key may not read; that needs a reveal right")]
     BlindExpression(&'static str),
     /// The operator has not switched 3-D Secure on for this tenant.
+    #[error("3-D Secure is not switched on for this tenant")]
     NoThreeds,
     /// Only the application that created the session may.
+    #[error("only the application that created the session may change it")]
     NotCreator,
     /// A public application or access session may not shorten a life or move a token.
+    #[error(
+        "{0} cannot be changed this way by a public key or an access session; use a private key"
+    )]
     NeedsPrivateKey(&'static str),
     /// The token would land where the caller sees more of it than now.
+    #[error("the token would move to a container where this key sees more of it or can use it")]
     StrongerTransform,
 }
 
@@ -99,84 +121,5 @@ impl From<KeySourceError> for Error {
 impl From<EpochKeysAway> for Error {
     fn from(error: EpochKeysAway) -> Self {
         Self::Unavailable(error.into())
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoRule(permission) => {
-                write!(f, "no permission or access rule grants {} here", permission.as_str())
-            }
-            Self::WrongKind(kind) => {
-                write!(f, "this needs the key of a {} application", kind.as_str())
-            }
-            Self::MoreThanOwn(permission) => {
-                let name = permission.as_str();
-                write!(f, "the session would have more of {name} than this application has")
-            }
-            Self::NeedsReveal(attribute) => {
-                write!(f, "changing {attribute} needs a reveal right on the token")
-            }
-            Self::BlindExpression(attribute) => {
-                write!(
-                    f,
-                    "{attribute} would tell of data that this key may not read; that needs a reveal right"
-                )
-            }
-            Self::NoThreeds => f.write_str("3-D Secure is not switched on for this tenant"),
-            Self::NotCreator => {
-                f.write_str("only the application that created the session may change it")
-            }
-            Self::NeedsPrivateKey(attribute) => {
-                write!(
-                    f,
-                    "{attribute} cannot be changed this way by a public key or an access session; \
-                     use a private key"
-                )
-            }
-            Self::StrongerTransform => f.write_str(
-                "the token would move to a container where this key sees more of it or can use it",
-            ),
-        }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Invalid(_) => f.write_str("the request is not valid"),
-            Self::Forbidden(refusal) => refusal.fmt(f),
-            Self::NotFound => f.write_str("there is no such thing in this tenant"),
-            Self::NothingYet { reason }
-            | Self::Conflict { reason }
-            | Self::Unprocessable { reason } => f.write_str(reason),
-            Self::TooMany(excess) => {
-                write!(f, "more requests than the limit {} allows; wait", excess.limit)
-            }
-            Self::BudgetSpent => f.write_str(
-                "too many searches for values like this one; a key with a reveal right is not limited",
-            ),
-            Self::Service(failure) => f.write_str(failure.message),
-            Self::Unavailable(_) => f.write_str("the vault cannot do this now; try again shortly"),
-            Self::Internal(_) => f.write_str("something went wrong on our side"),
-        }
-    }
-}
-
-impl error::Error for Error {
-    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        match self {
-            Self::Unavailable(cause) | Self::Internal(cause) => Some(cause.as_ref()),
-            Self::Invalid(_)
-            | Self::Forbidden(_)
-            | Self::NotFound
-            | Self::NothingYet { .. }
-            | Self::Conflict { .. }
-            | Self::Unprocessable { .. }
-            | Self::TooMany(_)
-            | Self::BudgetSpent
-            | Self::Service(_) => None,
-        }
     }
 }

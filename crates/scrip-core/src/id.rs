@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::Deserialize;
 use uuid::{Uuid, Variant};
 
 use crate::error::FieldError;
@@ -9,7 +10,7 @@ use crate::error::FieldError;
 macro_rules! uuid_id {
     ($($(#[$doc:meta])* $name:ident)*) => {$(
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
         pub struct $name(pub Uuid);
 
         impl $name {

@@ -17,5 +17,6 @@ pub mod threeds;
 pub mod time;
 pub mod token;
 pub mod vault;
+mod words;
 
 pub use vault::Vault;

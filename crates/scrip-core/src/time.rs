@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use jiff::{
-    civil::{DateTime, date, time},
+    civil::{DateTime, time},
     tz::{Offset, TimeZone},
 };
 
@@ -183,13 +183,6 @@ fn small(number: i32) -> Option<i8> {
 fn in_utc(at: DateTime, offset: Offset) -> Option<Timestamp> {
     let zoned = at.to_zoned(TimeZone::fixed(offset)).ok()?;
     Some(Timestamp { unix_ms: zoned.timestamp().as_millisecond() })
-}
-
-/// The last instant that the text form can show.
-#[must_use]
-pub fn end_of_time() -> Timestamp {
-    in_utc(date(9999, 12, 30).at(0, 0, 0, 0), Offset::UTC)
-        .unwrap_or(Timestamp { unix_ms: i64::MAX })
 }
 
 /// How late it was by a server's clock, and how late at least: a run whose clock was ahead must not

@@ -40,6 +40,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use scrip_seal::Fingerprint;
 use serde_json::Value;
 
+use self::cvc::with_cvc;
 use crate::{
     card::{CardDetails, bank::BankDetails},
     id::{ApplicationId, TenantId, TokenId},
@@ -147,11 +148,7 @@ impl Shown {
     /// The data as a caller sees it: with the code, where that is shown.
     #[must_use]
     pub fn into_data(self) -> Option<Plain> {
-        let mut data = self.data?;
-        if let (Some(cvc), Some(object)) = (self.cvc, data.expose_mut().as_object_mut()) {
-            object.insert("cvc".to_owned(), cvc.expose().into());
-        }
-        Some(data)
+        Some(with_cvc(self.data?, self.cvc.as_ref()))
     }
 }
 

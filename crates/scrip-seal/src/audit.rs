@@ -1,12 +1,11 @@
 //! The key of the audit trail: one for the whole vault, so that what was recorded of a tenant can
 //! be verified when its own keys are gone.
 
-use std::fmt;
-
 use crate::{
     KeySource, KeySourceError, Mac, Place, Sealed, Secret, chance::random, digest::DigestKey,
 };
 
+#[derive(Debug)]
 pub struct AuditKey(DigestKey);
 
 impl AuditKey {
@@ -38,12 +37,6 @@ impl AuditKey {
 
     fn place() -> Place {
         Place::new("audit-key")
-    }
-}
-
-impl fmt::Debug for AuditKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AuditKey")
     }
 }
 

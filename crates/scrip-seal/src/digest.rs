@@ -116,8 +116,15 @@ impl DigestKey {
     }
 }
 
+impl fmt::Debug for DigestKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DigestKey")
+    }
+}
+
 /// The key under which API keys are hashed. A lookup by digest takes the same time however much
 /// of a guessed key is right.
+#[derive(Debug)]
 pub struct Pepper {
     api_keys: DigestKey,
     counters: DigestKey,
@@ -160,12 +167,6 @@ impl Pepper {
 
     fn place() -> Place {
         Place::new("pepper")
-    }
-}
-
-impl fmt::Debug for Pepper {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Pepper")
     }
 }
 

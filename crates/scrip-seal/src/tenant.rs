@@ -198,11 +198,5 @@ fn lasting_place(tenant: &str) -> Place {
     Place::new("tenant.lasting-key").text(tenant)
 }
 
-impl std::fmt::Debug for DigestKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("DigestKey")
-    }
-}
-
 #[cfg(test)]
 mod tests;

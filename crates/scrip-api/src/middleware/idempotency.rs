@@ -6,7 +6,7 @@ use scrip_core::{
     audit::Operation,
     error::Error,
     idempotency::{Claim, SentRequest},
-    operations::claim_answer::{Turn, claim_answer, claim_compared_answer},
+    operations::claim_answer::{Turn, claim_answer},
     policy::Caller,
     token::Plain,
 };
@@ -86,10 +86,7 @@ async fn claim(
     key: &[u8],
     compared: Option<&Compared>,
 ) -> Result<Turn, Error> {
-    match compared {
-        None => claim_answer(&app.vault, caller, operation, key).await,
-        Some(it) => claim_compared_answer(&app.vault, caller, operation, key, it.request()).await,
-    }
+    claim_answer(&app.vault, caller, operation, key, compared.map(Compared::request)).await
 }
 
 /// The answer that another node gave while this one failed. A claim keeps others of this node away,

@@ -15,31 +15,16 @@ use crate::{
     id::{ApiKeyId, ApplicationId, TenantId},
     policy::Actor,
     time::Timestamp,
+    words::words,
 };
 
-/// Which of the two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Log {
-    /// What was changed: beside the data, in the transaction of the change.
-    Audit,
-    /// What was seen, and what was refused: apart, so that no read waits for a writer.
-    Access,
-}
-
-impl Log {
-    pub const ALL: [Self; 2] = [Self::Audit, Self::Access];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Audit => "audit",
-            Self::Access => "access",
-        }
-    }
-
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == text)
+words! {
+    /// Which of the two.
+    pub enum Log {
+        /// What was changed: beside the data, in the transaction of the change.
+        Audit = "audit",
+        /// What was seen, and what was refused: apart, so that no read waits for a writer.
+        Access = "access",
     }
 }
 
@@ -58,46 +43,53 @@ impl Actor {
 
 /// A record as it is stored: its columns as they are, whatever they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LogRow<'a> {
+pub struct LogColumns<T> {
     pub tenant: TenantId,
     /// From 1.
     pub n: i64,
     pub at: Timestamp,
-    pub actor_kind: &'a str,
+    pub actor_kind: T,
     pub actor: Option<ApplicationId>,
-    pub operation: &'a str,
+    pub operation: T,
     /// Nothing where there is none to name.
-    pub entity: &'a str,
-    pub outcome: &'a str,
+    pub entity: T,
+    pub outcome: T,
     /// Nothing for whoever asked no server.
-    pub trace: &'a str,
-    pub address: &'a str,
+    pub trace: T,
+    pub address: T,
     /// The API key that authenticated the request.
     pub api_key: Option<ApiKeyId>,
     /// The operating-system user who ran the command.
-    pub os_user: Option<&'a str>,
+    pub os_user: Option<T>,
     /// How many events the record stands for; absent in the record of a single one.
     pub repeats: Option<i64>,
     pub link: Mac,
 }
 
+pub type LogRow<'a> = LogColumns<&'a str>;
+
 /// The same, to keep.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogRecord {
-    pub tenant: TenantId,
-    pub n: i64,
-    pub at: Timestamp,
-    pub actor_kind: String,
-    pub actor: Option<ApplicationId>,
-    pub operation: String,
-    pub entity: String,
-    pub outcome: String,
-    pub trace: String,
-    pub address: String,
-    pub api_key: Option<ApiKeyId>,
-    pub os_user: Option<String>,
-    pub repeats: Option<i64>,
-    pub link: Mac,
+pub type LogRecord = LogColumns<String>;
+
+impl<T> LogColumns<T> {
+    fn with_texts<'a, U>(&'a self, text: impl Fn(&'a T) -> U) -> LogColumns<U> {
+        LogColumns {
+            tenant: self.tenant,
+            n: self.n,
+            at: self.at,
+            actor_kind: text(&self.actor_kind),
+            actor: self.actor,
+            operation: text(&self.operation),
+            entity: text(&self.entity),
+            outcome: text(&self.outcome),
+            trace: text(&self.trace),
+            address: text(&self.address),
+            api_key: self.api_key,
+            os_user: self.os_user.as_ref().map(text),
+            repeats: self.repeats,
+            link: self.link,
+        }
+    }
 }
 
 /// Where a chain ends.
@@ -254,22 +246,7 @@ impl LogRow<'_> {
 
     #[must_use]
     pub fn to_record(&self) -> LogRecord {
-        LogRecord {
-            tenant: self.tenant,
-            n: self.n,
-            at: self.at,
-            actor_kind: self.actor_kind.to_owned(),
-            actor: self.actor,
-            operation: self.operation.to_owned(),
-            entity: self.entity.to_owned(),
-            outcome: self.outcome.to_owned(),
-            trace: self.trace.to_owned(),
-            address: self.address.to_owned(),
-            api_key: self.api_key,
-            os_user: self.os_user.map(str::to_owned),
-            repeats: self.repeats,
-            link: self.link,
-        }
+        self.with_texts(|it| (*it).to_owned())
     }
 }
 
@@ -282,22 +259,7 @@ impl LogRecord {
 
     #[must_use]
     pub fn row(&self) -> LogRow<'_> {
-        LogRow {
-            tenant: self.tenant,
-            n: self.n,
-            at: self.at,
-            actor_kind: &self.actor_kind,
-            actor: self.actor,
-            operation: &self.operation,
-            entity: &self.entity,
-            outcome: &self.outcome,
-            trace: &self.trace,
-            address: &self.address,
-            api_key: self.api_key,
-            os_user: self.os_user.as_deref(),
-            repeats: self.repeats,
-            link: self.link,
-        }
+        self.with_texts(String::as_str)
     }
 }
 

@@ -12,32 +12,34 @@ use scrip_seal::{AuditKey, Mac};
 use crate::{
     audit::{Checkpoint, Head, KeptHead, Log, LogRow, Operation, chain::NO_LINK},
     id::TenantId,
+    words::words,
 };
 
-/// What is wrong, and with what.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fault {
-    /// A record is not what was written there.
-    Altered,
-    /// Records are gone from the front or the middle, up to this one.
-    Missing,
-    /// Records are gone from the end, from this one on.
-    Truncated,
-    /// A record that is older than the checkpoint, or that the head does not know.
-    Unexpected,
-    HeadAltered,
-    HeadMissing,
-    CheckpointAltered,
-    /// The checkpoint is further than the head.
-    CheckpointAhead,
-    /// All of it: a living tenant has at least the record of its creation.
-    ChainMissing,
-    /// The first record of all is not that of the tenant's or the vault's creation.
-    BeginsOtherwise,
-    /// The head that was kept apart is further: the log is an older one, brought back.
-    RolledBack,
-    /// Something cannot be read as what it was written as.
-    Unreadable,
+words! {
+    /// What is wrong, and with what. The word is for programs.
+    pub enum Fault {
+        /// A record is not what was written there.
+        Altered = "altered",
+        /// Records are gone from the front or the middle, up to this one.
+        Missing = "missing",
+        /// Records are gone from the end, from this one on.
+        Truncated = "truncated",
+        /// A record that is older than the checkpoint, or that the head does not know.
+        Unexpected = "unexpected",
+        HeadAltered = "head_altered",
+        HeadMissing = "head_missing",
+        CheckpointAltered = "checkpoint_altered",
+        /// The checkpoint is further than the head.
+        CheckpointAhead = "checkpoint_ahead",
+        /// All of it: a living tenant has at least the record of its creation.
+        ChainMissing = "chain_missing",
+        /// The first record of all is not that of the tenant's or the vault's creation.
+        BeginsOtherwise = "begins_otherwise",
+        /// The head that was kept apart is further: the log is an older one, brought back.
+        RolledBack = "rolled_back",
+        /// Something cannot be read as what it was written as.
+        Unreadable = "unreadable",
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,27 +50,6 @@ pub struct Problem {
     /// The number of the record, where it is about one.
     pub n: Option<i64>,
     pub fault: Fault,
-}
-
-impl Fault {
-    /// One word, for programs.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Altered => "altered",
-            Self::Missing => "missing",
-            Self::Truncated => "truncated",
-            Self::Unexpected => "unexpected",
-            Self::HeadAltered => "head_altered",
-            Self::HeadMissing => "head_missing",
-            Self::CheckpointAltered => "checkpoint_altered",
-            Self::CheckpointAhead => "checkpoint_ahead",
-            Self::ChainMissing => "chain_missing",
-            Self::BeginsOtherwise => "begins_otherwise",
-            Self::RolledBack => "rolled_back",
-            Self::Unreadable => "unreadable",
-        }
-    }
 }
 
 impl fmt::Display for Fault {

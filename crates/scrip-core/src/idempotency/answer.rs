@@ -156,6 +156,21 @@ struct Head {
     body: String,
 }
 
+impl Head {
+    /// An answer without parts.
+    fn seal(
+        &self,
+        caller: &Caller,
+        digest: [u8; 32],
+        at: Timestamp,
+    ) -> Result<AnswerRecord, Error> {
+        let place = head_place(caller, &digest, at);
+        let secret = Secret::new(json_bytes(self)?);
+        let head = caller.tenant().keys.seal(Purpose::Answer, &place, &secret);
+        Ok(AnswerRecord { digest, created_at: at, head, parts: Vec::new() })
+    }
+}
+
 /// By which rights one token of an answer was written and shown.
 #[derive(Serialize, Deserialize, PartialEq, Eq)]
 struct HeadToken {
@@ -184,8 +199,8 @@ struct DataRef<'a> {
 #[derive(Deserialize)]
 struct Data {
     transform: String,
-    data: Value,
-    masked: Option<Value>,
+    data: Plain,
+    masked: Option<Plain>,
 }
 
 /// Whose answer is remembered, and under which claim.
@@ -198,18 +213,11 @@ pub(crate) struct Answering<'a> {
 }
 
 impl Answering<'_> {
-    /// The answer to remember of what was written, each by its permit; nothing when it cannot be
-    /// sealed, which then fails too.
-    pub(crate) fn remembered(
-        &self,
-        permits: &[Permit],
-        written: &[Written],
-        rendered: Rendered,
-    ) -> Option<AnswerRecord> {
-        self.seal(permits, written, rendered).ok()
-    }
-
-    fn seal(
+    /// The answer to remember of what was written, each by its permit.
+    ///
+    /// # Errors
+    /// It cannot be sealed.
+    pub(crate) fn seal(
         &self,
         permits: &[Permit],
         written: &[Written],
@@ -234,10 +242,7 @@ impl Answering<'_> {
         let permission = Some(self.permission.as_str().to_owned());
         let AnswerKey { digest, request } = self.digest;
         let head = Head { status, permission, tokens, request, outcome_of: None, body };
-        let head = json_bytes(&head)?;
-        let place = head_place(self.caller, &digest, self.now);
-        let head = self.caller.tenant().keys.seal(Purpose::Answer, &place, &Secret::new(head));
-        Ok(AnswerRecord { digest, created_at: self.now, head, parts })
+        Ok(AnswerRecord { parts, ..head.seal(self.caller, digest, self.now)? })
     }
 
     fn part(&self, at: usize, written: &Written, shown: &Shown) -> Result<Option<Sealed>, Error> {
@@ -288,36 +293,13 @@ pub(crate) fn seal_plain_answer(
     let Rendered { status, body, .. } = rendered;
     let AnswerKey { digest, request } = digest;
     let head = Head { status, permission, tokens: Vec::new(), request, outcome_of: None, body };
-    let head = Secret::new(json_bytes(&head)?);
-    let place = head_place(caller, &digest, now);
-    let head = caller.tenant().keys.seal(Purpose::Answer, &place, &head);
-    Ok(AnswerRecord { digest, created_at: now, head, parts: Vec::new() })
+    head.seal(caller, digest, now)
 }
 
 /// The answer to a request about something that has the containers of a token. A replay needs the
-/// permission in these containers.
+/// permission in these containers. With the outcome of a 3-D Secure session, a replay needs the
+/// session as well, and the card as it was.
 pub(crate) fn seal_permitted_answer(
-    permit: &Permit,
-    key: AnswerKey,
-    rendered: Rendered,
-    now: Timestamp,
-) -> Result<AnswerRecord, Error> {
-    seal_about(permit, key, rendered, None, now)
-}
-
-/// The same with the outcome of a 3-D Secure session. A replay needs the session as well, and the
-/// card as it was.
-pub(crate) fn seal_outcome(
-    permit: &Permit,
-    key: AnswerKey,
-    rendered: Rendered,
-    session: SessionId,
-    now: Timestamp,
-) -> Result<AnswerRecord, Error> {
-    seal_about(permit, key, rendered, Some(session), now)
-}
-
-fn seal_about(
     permit: &Permit,
     key: AnswerKey,
     rendered: Rendered,
@@ -336,10 +318,7 @@ fn seal_about(
     let AnswerKey { digest, request } = key;
     let outcome_of = outcome_of.map(|it| it.to_string());
     let head = Head { status, permission, tokens: vec![token], request, outcome_of, body };
-    let place = head_place(permit.caller(), &digest, now);
-    let head = Secret::new(json_bytes(&head)?);
-    let head = permit.tenant().keys.seal(Purpose::Answer, &place, &head);
-    Ok(AnswerRecord { digest, created_at: now, head, parts: Vec::new() })
+    head.seal(permit.caller(), digest, now)
 }
 
 /// The 422 of a public key or access session that uses an idempotency key for a second request.
@@ -439,7 +418,6 @@ fn open_part(
     let place = part_place(caller, &answer.digest, answer.created_at, part.at, &part.token);
     let secret = caller.tenant().keys.open(Purpose::Answer, &place, &part.sealed)?;
     let Data { transform, data, masked } = from_json(&secret)?;
-    let (data, masked) = (Plain::new(data), masked.map(Plain::new));
     let then = Transform::parse(&transform).ok_or_else(unreadable)?;
     Ok(match (then, now) {
         (Transform::Redact, _) | (_, Transform::Redact) => None,

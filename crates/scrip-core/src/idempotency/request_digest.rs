@@ -6,10 +6,7 @@
 
 use serde_json::Value;
 
-use crate::{
-    policy::{ApplicationKind, Caller},
-    token::Plain,
-};
+use crate::{policy::Caller, token::Plain};
 
 /// What a repeated request is compared by. The body is the parsed body; an encrypted body is
 /// decrypted first.
@@ -40,15 +37,6 @@ impl SentRequest<'_> {
         let bytes = scrip_seal::Secret::new(bytes);
         let (method, path) = (self.method.as_bytes(), self.path.as_bytes());
         caller.tenant().keys.request_digest(&[method, path, bytes.expose()])
-    }
-}
-
-impl Caller {
-    /// Whether many clients share the scope of this caller's idempotency keys, so that a response
-    /// is replayed only to an equal request.
-    #[must_use]
-    pub fn compares_requests(&self) -> bool {
-        self.session().is_some() || self.principal().kind() == ApplicationKind::Public
     }
 }
 

@@ -61,12 +61,6 @@ impl Claim {
     pub fn new(digest: [u8; 32], held: Box<dyn Any + Send + Sync>) -> Self {
         Self { digest: AnswerKey { digest, request: None }, _held: held }
     }
-
-    /// The same claim, for a response that is replayed only to an equal request.
-    #[must_use]
-    pub fn for_request(self, request: Option<[u8; 32]>) -> Self {
-        Self { digest: AnswerKey { request, ..self.digest }, ..self }
-    }
 }
 
 impl fmt::Debug for Claim {

@@ -27,34 +27,14 @@ pub enum Turn {
     Replay(Replay),
 }
 
-/// # Errors
-/// The first request is still in flight, the caller lost the right that its answer needed, the card
-/// of a 3-D Secure outcome has another number now, or that it is given again cannot be recorded.
-pub async fn claim_answer(
-    vault: &Vault,
-    caller: &Caller,
-    operation: Operation,
-    idempotency_key: &[u8],
-) -> Result<Turn, Error> {
-    claim(vault, caller, operation, idempotency_key, None).await
-}
-
-/// The same for a caller whose idempotency keys many clients share: a stored response is replayed
-/// only if the request equals the one it belongs to.
+/// A caller whose idempotency keys many clients share brings the request: a stored response is
+/// replayed only if the request equals the one it belongs to.
 ///
 /// # Errors
-/// As [`claim_answer`]; or the stored response belongs to another request.
-pub async fn claim_compared_answer(
-    vault: &Vault,
-    caller: &Caller,
-    operation: Operation,
-    idempotency_key: &[u8],
-    request: SentRequest<'_>,
-) -> Result<Turn, Error> {
-    claim(vault, caller, operation, idempotency_key, Some(request)).await
-}
-
-async fn claim(
+/// The first request is still in flight, the caller lost the right that its answer needed, the card
+/// of a 3-D Secure outcome has another number now, the stored response belongs to another request,
+/// or that it is given again cannot be recorded.
+pub async fn claim_answer(
     vault: &Vault,
     caller: &Caller,
     operation: Operation,
@@ -73,9 +53,9 @@ async fn claim(
     let since = now.before(ANSWER_RETENTION);
     let asked = AskedAnswer { tenant: tenant.id, digest, now: vault.clock.latest(), since };
     match vault.store.claim_answer(asked).await? {
-        Claimed::Claim(claim) => {
-            let request = request.map(|it| it.digest(caller));
-            Ok(Turn::Proceed(claim.for_request(request)))
+        Claimed::Claim(mut claim) => {
+            claim.digest.request = request.map(|it| it.digest(caller));
+            Ok(Turn::Proceed(claim))
         }
         Claimed::Answered(answer) => {
             // A replay tells that the numbers are those of the first request: it is a guess.

@@ -10,24 +10,26 @@ use crate::{
 };
 
 /// Plain permissions, rules, or both.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AccessPolicy {
     pub permissions: Permissions,
     pub rules: Vec<AccessRule>,
 }
 
 /// Permissions within a reach, and how much of a token they show there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessRule {
     pub description: String,
     pub priority: i64,
+    #[serde(flatten)]
     pub reach: Reach,
     pub transform: Transform,
     pub permissions: Permissions,
 }
 
 /// Which tokens a rule is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Reach {
     /// Those in this container and below.
     Container(Container),
@@ -35,7 +37,8 @@ pub enum Reach {
     Conditions(Vec<Condition>),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "StoredCondition", try_from = "StoredCondition")]
 pub enum Condition {
     IdIs(String),
     IdStartsWith(String),
@@ -219,76 +222,17 @@ impl AccessPolicy {
         errors
     }
 
+    /// The text form, the same in every engine.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let rule = |rule: &AccessRule| {
-            let (container, conditions) = match &rule.reach {
-                Reach::Container(container) => (Some(container.as_str().to_owned()), Vec::new()),
-                Reach::Conditions(conditions) => (None, conditions.iter().map(stored).collect()),
-            };
-            StoredRule {
-                description: rule.description.clone(),
-                priority: rule.priority,
-                container,
-                conditions,
-                transform: rule.transform.as_str().to_owned(),
-                permissions: names(rule.permissions),
-            }
-        };
-        let stored = StoredPolicy {
-            permissions: names(self.permissions),
-            rules: self.rules.iter().map(rule).collect(),
-        };
-        serde_json::to_string(&stored).unwrap_or_default()
+        serde_json::to_string(self).unwrap_or_default()
     }
 
     /// Nothing when the text is not one that [`AccessPolicy::to_text`] wrote.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
-        let stored: StoredPolicy = serde_json::from_str(text).ok()?;
-        let rule = |rule: StoredRule| {
-            let reach = match rule.container {
-                Some(container) => Reach::Container(Container::parse(&container).ok()?),
-                None => Reach::Conditions(
-                    rule.conditions
-                        .iter()
-                        .map(|it| Condition::parse(&it.attribute, &it.operator, &it.value).ok())
-                        .collect::<Option<_>>()?,
-                ),
-            };
-            Some(AccessRule {
-                description: rule.description,
-                priority: rule.priority,
-                reach,
-                transform: Transform::parse(&rule.transform)?,
-                permissions: permissions(&rule.permissions)?,
-            })
-        };
-        let policy = Self {
-            permissions: permissions(&stored.permissions)?,
-            rules: stored.rules.into_iter().map(rule).collect::<Option<_>>()?,
-        };
-        (policy.to_text() == text).then_some(policy)
+        serde_json::from_str(text).ok().filter(|it: &Self| it.to_text() == text)
     }
-}
-
-/// The text form of an access policy, the same in every engine.
-#[derive(Serialize, Deserialize)]
-struct StoredPolicy {
-    permissions: Vec<String>,
-    rules: Vec<StoredRule>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredRule {
-    description: String,
-    priority: i64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    container: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    conditions: Vec<StoredCondition>,
-    transform: String,
-    permissions: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -298,18 +242,21 @@ struct StoredCondition {
     value: String,
 }
 
-fn stored(condition: &Condition) -> StoredCondition {
-    let (attribute, operator, value) = condition.parts();
-    let (attribute, operator) = (attribute.to_owned(), operator.to_owned());
-    StoredCondition { attribute, operator, value: value.to_owned() }
+impl From<Condition> for StoredCondition {
+    fn from(condition: Condition) -> Self {
+        let (attribute, operator, value) = condition.parts();
+        let [attribute, operator, value] = [attribute, operator, value].map(str::to_owned);
+        Self { attribute, operator, value }
+    }
 }
 
-fn names(permissions: Permissions) -> Vec<String> {
-    permissions.iter().map(|it| it.as_str().to_owned()).collect()
-}
+impl TryFrom<StoredCondition> for Condition {
+    type Error = &'static str;
 
-fn permissions(names: &[String]) -> Option<Permissions> {
-    names.iter().map(|it| Permission::parse(it)).collect()
+    fn try_from(stored: StoredCondition) -> Result<Self, Self::Error> {
+        let StoredCondition { attribute, operator, value } = stored;
+        Self::parse(&attribute, &operator, &value).map_err(|(_, rule)| rule)
+    }
 }
 
 #[cfg(test)]
@@ -337,8 +284,24 @@ mod tests {
             permissions: Permissions::of(&[Permission::TokenCreate]),
             rules: vec![rule(Reach::Container(container)), rule(Reach::Conditions(conditions))],
         };
-        assert_eq!(AccessPolicy::from_text(&policy.to_text()), Some(policy));
+        let stored = r#"{"permissions":["token:create"],"rules":[{"description":"cards","priority":3,"container":"/pci/","transform":"reveal","permissions":["token:read","token:use"]},{"description":"cards","priority":3,"conditions":[{"attribute":"id","operator":"starts_with","value":"card-"},{"attribute":"container","operator":"equals","value":"/pci/"}],"transform":"reveal","permissions":["token:read","token:use"]}]}"#;
+        assert_eq!(policy.to_text(), stored);
+        assert_eq!(AccessPolicy::from_text(stored), Some(policy));
         assert_eq!(AccessPolicy::from_text("{}"), None);
+        for (from, to) in [
+            ("token:create", "token:make"),
+            ("\"token:create\"", "\"token:create\",\"token:create\""),
+            ("reveal", "Reveal"),
+            ("/pci/", "/PCI/"),
+            ("equals", "contains"),
+            ("\"container\":\"/pci/\",", ""),
+            ("\"container\":\"/pci/\"", "\"container\":\"/pci/\",\"conditions\":[]"),
+            ("\"priority\":3", "\"priority\":3,\"more\":1"),
+        ] {
+            let altered = stored.replacen(from, to, 1);
+            assert_ne!(altered, stored);
+            assert_eq!(AccessPolicy::from_text(&altered), None, "{altered}");
+        }
     }
 
     #[track_caller]

@@ -32,6 +32,7 @@ use crate::{
     },
     token::{Plain, TokenType},
     vault::Vault,
+    words::words,
 };
 
 pub use self::bucket::{Bucket, GuessRecord};
@@ -49,29 +50,14 @@ pub(crate) enum Fingerprinting {
     Withheld,
 }
 
-/// The budgets that can be spent, each a label of the metric and the outcome of the audit record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Budget {
-    Day,
-    Quarter,
-    Application,
-    SearchDigits,
-    SearchText,
-}
-
-impl Budget {
-    pub const ALL: [Self; 5] =
-        [Self::Day, Self::Quarter, Self::Application, Self::SearchDigits, Self::SearchText];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Day => "number_guesses_day",
-            Self::Quarter => "number_guesses_quarter",
-            Self::Application => "number_guesses_application",
-            Self::SearchDigits => "search_misses_digits",
-            Self::SearchText => "search_misses_text",
-        }
+words! {
+    /// The budgets that can be spent, each a label of the metric and the outcome of the audit record.
+    pub enum Budget {
+        Day = "number_guesses_day",
+        Quarter = "number_guesses_quarter",
+        Application = "number_guesses_application",
+        SearchDigits = "search_misses_digits",
+        SearchText = "search_misses_text",
     }
 }
 

@@ -1,30 +1,19 @@
 //! What an application may be allowed to do, and how much of a token it then sees.
 
-/// The kinds of application. Rate limits and permissions differ by kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ApplicationKind {
-    Public,
-    Private,
-    Management,
+use serde::{Deserialize, Serialize};
+
+use crate::words::words;
+
+words! {
+    /// The kinds of application. Rate limits and permissions differ by kind.
+    pub enum ApplicationKind {
+        Public = "public",
+        Private = "private",
+        Management = "management",
+    }
 }
 
 impl ApplicationKind {
-    pub const ALL: [Self; 3] = [Self::Public, Self::Private, Self::Management];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Public => "public",
-            Self::Private => "private",
-            Self::Management => "management",
-        }
-    }
-
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == text)
-    }
-
     /// The part of a key's text that tells its kind.
     #[must_use]
     pub fn key_mark(self) -> &'static str {
@@ -160,7 +149,8 @@ impl Permission {
 }
 
 /// A set of permissions: one bit each, so that a decision costs an `and`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(into = "Vec<&'static str>", try_from = "Vec<String>")]
 pub struct Permissions(u64);
 
 impl Permissions {
@@ -196,35 +186,35 @@ impl Permissions {
     }
 }
 
+impl From<Permissions> for Vec<&'static str> {
+    fn from(permissions: Permissions) -> Self {
+        permissions.iter().map(Permission::as_str).collect()
+    }
+}
+
+impl TryFrom<Vec<String>> for Permissions {
+    type Error = &'static str;
+
+    fn try_from(names: Vec<String>) -> Result<Self, Self::Error> {
+        let known: Option<_> = names.iter().map(|it| Permission::parse(it)).collect();
+        known.ok_or("is no permission")
+    }
+}
+
 impl FromIterator<Permission> for Permissions {
     fn from_iter<I: IntoIterator<Item = Permission>>(permissions: I) -> Self {
         Self(permissions.into_iter().fold(0, |bits, it| bits | it.bit()))
     }
 }
 
-/// How much of a token's data an answer shows, weakest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Transform {
-    Redact,
-    Mask,
-    Reveal,
-}
-
-impl Transform {
-    pub const ALL: [Self; 3] = [Self::Redact, Self::Mask, Self::Reveal];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Redact => "redact",
-            Self::Mask => "mask",
-            Self::Reveal => "reveal",
-        }
-    }
-
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == text)
+words! {
+    /// How much of a token's data an answer shows, weakest first.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Transform {
+        Redact = "redact",
+        Mask = "mask",
+        Reveal = "reveal",
     }
 }
 

@@ -38,6 +38,14 @@ impl CardReference {
         }
     }
 
+    /// The id of a token, or that of an intent, as texts.
+    pub(crate) fn ids(&self) -> (Option<String>, Option<String>) {
+        match self {
+            Self::Token(id) => (Some(id.as_str().to_owned()), None),
+            Self::TokenIntent(id) => (None, Some(id.to_string())),
+        }
+    }
+
     /// How its use is recorded, and of what.
     #[must_use]
     pub fn recorded(&self) -> (Operation, String) {

@@ -13,7 +13,7 @@ use crate::{
     id::random_uuid,
     policy::{Caller, Origin, Tenant},
     threeds::{
-        CardReference, SessionBody, SessionRecord,
+        SessionBody, SessionRecord,
         event_record::{EventRecord, place},
     },
     time::Timestamp,
@@ -51,10 +51,7 @@ impl SessionStep<'_> {
 
     fn event(&self, kind: EventType, status: Option<Status>) -> Result<SessionEvent, Error> {
         let Self { vault, tenant, record, body, cause, now } = self;
-        let (token_id, token_intent_id) = match body.card()? {
-            CardReference::Token(id) => (Some(id.as_str().to_owned()), None),
-            CardReference::TokenIntent(id) => (None, Some(id.to_string())),
-        };
+        let (token_id, token_intent_id) = body.card()?.ids();
         let expires_at = body.ends_at().map(|_| body.expires_at().to_string());
         let facts = SessionFacts {
             id: record.id.to_string(),

@@ -6,7 +6,7 @@ use scrip_seal::Sealed;
 use scrip_threeds::session::{Effect, Event, Moment, Phase, Refusal, Session};
 
 use crate::{
-    audit::AuditRecord,
+    audit::{AuditRecord, Operation},
     error::{self, Error, FieldError},
     id::{NumberVersion, SessionId},
     idempotency::AnswerRecord,
@@ -135,6 +135,20 @@ pub(crate) struct Writing<'a> {
     /// The card, where its number was opened.
     pub(crate) used: Option<CardReference>,
     pub(crate) answer: Option<AnswerRecord>,
+}
+
+impl<'a> Writing<'a> {
+    /// What a caller does, if it opens no number and has no answer to remember.
+    pub(crate) fn new(
+        caller: &'a Caller,
+        operation: Operation,
+        outcome: &'static str,
+        now: Timestamp,
+    ) -> Self {
+        let (tenant, cause) = (caller.tenant(), Cause::Caller(caller));
+        let audit = AuditRecord::new(operation, caller, now);
+        Self { tenant, cause, audit, outcome, used: None, answer: None }
+    }
 }
 
 impl Held {

@@ -6,7 +6,7 @@ use crate::{
     audit::{AuditRecord, Operation},
     error::Error,
     id::SessionId,
-    policy::{Directory, Origin},
+    policy::{Actor, Directory, Origin},
     store::Changed,
     threeds::{Cause, Held, TRIES_MAX, Writing, find_notified, overtaken},
     vault::Vault,
@@ -31,10 +31,11 @@ pub(crate) async fn notify(
         if !next.differs(&held, &effects) {
             return Ok(Ok((next, effects)));
         }
+        let key = &tenant.audit_key;
         let writing = Writing {
             tenant: &tenant,
             cause: Cause::Outsider(origin),
-            audit: AuditRecord::of_outsider(operation, origin, &tenant, now),
+            audit: AuditRecord::of_request(Actor::Outsider, operation, origin, key, now),
             outcome: "done",
             used: None,
             answer: None,

@@ -87,34 +87,6 @@ pub struct SessionBody {
 }
 
 impl SessionBody {
-    pub(crate) fn new(
-        state: Session,
-        card: &CardReference,
-        containers: &Containers,
-        rails: Vec<Rail>,
-    ) -> Self {
-        let (token, token_intent) = match card {
-            CardReference::Token(id) => (Some(id.as_str().to_owned()), None),
-            CardReference::TokenIntent(id) => (None, Some(id.to_string())),
-        };
-        Self {
-            state,
-            token,
-            token_intent,
-            containers: containers.text(),
-            number: String::new(),
-            number_version: None,
-            rails,
-            device: Device::Browser,
-            device_info: DeviceInfo::default(),
-            challenge_mode: ChallengeMode::Iframe,
-            metadata: None,
-            secret: String::new(),
-            modified: None,
-            method_sent: None,
-        }
-    }
-
     /// # Errors
     /// Not as we wrote it.
     pub fn card(&self) -> Result<CardReference, Error> {

@@ -18,7 +18,7 @@ const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// Metadata in clear would tell a reader of the database who the customers are, so it is in here
 /// too. The cvc never is.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize)]
 pub struct Body {
     pub data: Plain,
     pub mask: Option<Value>,
@@ -27,6 +27,7 @@ pub struct Body {
     pub fingerprint_expression: Option<String>,
     /// Which application wrote mask, search indexes and fingerprint expression.
     pub expressions_by: Option<ApplicationId>,
+    #[serde(default)]
     pub withheld: Withheld,
     /// Of a card: which writing of its number this is. 3-D Secure sessions are bound to it.
     pub number_version: Option<NumberVersion>,
@@ -48,19 +49,6 @@ struct Stored<'a> {
     #[serde(skip_serializing_if = "Withheld::is_empty")]
     withheld: &'a Withheld,
     #[serde(skip_serializing_if = "Option::is_none")]
-    number_version: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Read {
-    data: Value,
-    mask: Option<Value>,
-    metadata: Option<BTreeMap<String, String>>,
-    search_indexes: Option<Vec<String>>,
-    fingerprint_expression: Option<String>,
-    expressions_by: Option<String>,
-    #[serde(default)]
-    withheld: Withheld,
     number_version: Option<String>,
 }
 
@@ -91,18 +79,8 @@ impl Body {
 
     fn open_with(keys: &TenantKeys, tenant: TenantId, record: &TokenRecord) -> Result<Self, Error> {
         let secret = keys.open(Purpose::Data, &place(tenant, record), &record.body)?;
-        let read: Read = serde_json::from_slice(secret.expose())
-            .map_err(|_| Error::Internal("a token's body is not one of ours".into()))?;
-        Ok(Self {
-            data: Plain::new(read.data),
-            mask: read.mask,
-            metadata: read.metadata,
-            search_indexes: read.search_indexes,
-            fingerprint_expression: read.fingerprint_expression,
-            expressions_by: read.expressions_by.and_then(|it| ApplicationId::parse(&it)),
-            withheld: read.withheld,
-            number_version: read.number_version.and_then(|it| NumberVersion::parse(&it)),
-        })
+        serde_json::from_slice(secret.expose())
+            .map_err(|_| Error::Internal("a token's body is not one of ours".into()))
     }
 }
 

@@ -1,10 +1,13 @@
 //! Containers: paths that group tokens, such as `/pci/high/`.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::FieldError;
 
 /// Lower case, begins and ends with a slash, so that a prefix of the text is a parent and nothing
 /// else is.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Container(String);
 
 const CONTAINER_BYTES_MAX: usize = 256;
@@ -49,6 +52,14 @@ impl Container {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl TryFrom<String> for Container {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text)
     }
 }
 

@@ -38,17 +38,6 @@ impl Cvc {
     pub(crate) fn seal(
         &self,
         epochs: &EpochKeys,
-        tenant: TenantId,
-        token: &TokenId,
-        expires_at: Timestamp,
-    ) -> Result<CvcRecord, Error> {
-        self.seal_in(epochs, &place(tenant, token, expires_at), expires_at)
-    }
-
-    /// Somewhere else than at a token.
-    pub(crate) fn seal_in(
-        &self,
-        epochs: &EpochKeys,
         place: &Place,
         expires_at: Timestamp,
     ) -> Result<CvcRecord, Error> {
@@ -58,8 +47,8 @@ impl Cvc {
 }
 
 impl CvcRecord {
-    /// What [`Cvc::seal_in`] sealed there.
-    pub(crate) fn open_in(
+    /// What [`Cvc::seal`] sealed there. Nothing once its time is over, or its key is gone.
+    pub(crate) fn open(
         &self,
         epochs: &EpochKeys,
         place: &Place,
@@ -76,17 +65,6 @@ impl CvcRecord {
         }
     }
 
-    /// Nothing once its time is over, or its key is gone.
-    pub(crate) fn open(
-        &self,
-        epochs: &EpochKeys,
-        tenant: TenantId,
-        token: &TokenId,
-        now: Timestamp,
-    ) -> Result<Option<Cvc>, Error> {
-        self.open_in(epochs, &place(tenant, token, self.expires_at), now)
-    }
-
     /// Asks other nodes for its key, if it is one of theirs; whether there is one.
     ///
     /// # Errors
@@ -100,7 +78,8 @@ impl CvcRecord {
     }
 }
 
-fn place(tenant: TenantId, token: &TokenId, expires_at: Timestamp) -> Place {
+/// Where a token's cvc lives.
+pub(crate) fn cvc_place(tenant: TenantId, token: &TokenId, expires_at: Timestamp) -> Place {
     let tenant = tenant.0.as_bytes();
     Place::new("token.cvc").bytes(tenant).text(token.as_str()).number(expires_at.unix_ms)
 }
@@ -121,6 +100,14 @@ pub(crate) fn take_cvc(token_type: TokenType, data: &mut Plain) -> Option<Cvc> {
 /// Whether [`take_cvc`] would find something there.
 pub(crate) fn gives_cvc(token_type: TokenType, data: &Plain) -> bool {
     token_type.has_cvc() && data.expose().get("cvc").is_some_and(|it| !it.is_null())
+}
+
+/// The data with its code, for whoever may see both.
+pub(crate) fn with_cvc(mut data: Plain, cvc: Option<&Cvc>) -> Plain {
+    if let (Some(cvc), Some(object)) = (cvc, data.expose_mut().as_object_mut()) {
+        object.insert("cvc".to_owned(), cvc.expose().into());
+    }
+    data
 }
 
 /// When a code ends that is given now.
@@ -151,5 +138,6 @@ pub(crate) fn seal_cvc(
     token: &TokenId,
     now: Timestamp,
 ) -> Result<CvcRecord, Error> {
-    cvc.seal(epochs, caller.tenant().id, token, cvc_end(caller, now))
+    let ends = cvc_end(caller, now);
+    cvc.seal(epochs, &cvc_place(caller.tenant().id, token, ends), ends)
 }

@@ -32,7 +32,7 @@ pub(crate) use self::{
     moves::check_gain,
     partial_patch::{Named, PartialPatch, named_inputs},
     trust::{
-        ExpressionTrust, PatchedExpressions, check_expression_change, drop_inherited_expressions,
+        ExpressionSet, ExpressionTrust, check_expression_change, drop_inherited_expressions,
         effective_mask, has_own_fingerprint_expression,
     },
 };

@@ -14,7 +14,7 @@ use crate::{
     id::{ApplicationId, TenantId, TokenIntentId},
     policy::Tenant,
     time::Timestamp,
-    token::{Containers, Cvc, CvcRecord, Plain, TokenType},
+    token::{Containers, CvcRecord, Plain, TokenType},
 };
 
 /// A create request after parsing.
@@ -63,7 +63,7 @@ pub struct StoredTokenIntent {
 }
 
 /// What is sealed of an intent. Never its cvc.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 pub(crate) struct IntentBody {
     pub(crate) data: Plain,
     pub(crate) authentication: Option<IntentAuthentication>,
@@ -74,13 +74,6 @@ struct Written<'a> {
     data: &'a Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     authentication: Option<&'a IntentAuthentication>,
-}
-
-#[derive(Deserialize)]
-struct Read {
-    data: Value,
-    #[serde(default)]
-    authentication: Option<IntentAuthentication>,
 }
 
 impl IntentBody {
@@ -99,9 +92,8 @@ impl IntentBody {
 
     pub(crate) fn open(tenant: &Tenant, record: &TokenIntentRecord) -> Result<Self, Error> {
         let secret = tenant.keys.open(Purpose::Data, &place(tenant, record), &record.body)?;
-        let read: Read = serde_json::from_slice(secret.expose())
-            .map_err(|_| Error::Internal("an intent's body is not one of ours".into()))?;
-        Ok(Self { data: Plain::new(read.data), authentication: read.authentication })
+        serde_json::from_slice(secret.expose())
+            .map_err(|_| Error::Internal("an intent's body is not one of ours".into()))
     }
 }
 
@@ -168,12 +160,4 @@ pub(crate) fn view(
         created_by: record.created_by,
         created_at: record.created_at,
     }
-}
-
-/// An intent's data with its code, for an expression that may see both.
-pub(crate) fn with_cvc(mut data: Plain, cvc: Option<Cvc>) -> Plain {
-    if let (Some(cvc), Some(object)) = (cvc, data.expose_mut().as_object_mut()) {
-        object.insert("cvc".to_owned(), cvc.expose().into());
-    }
-    data
 }

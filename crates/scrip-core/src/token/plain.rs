@@ -2,11 +2,12 @@
 
 use std::fmt;
 
+use serde::Deserialize;
 use serde_json::Value;
 use zeroize::Zeroize;
 
 /// The data of a token between parse and seal, or between open and answer.
-#[derive(Default)]
+#[derive(Default, Deserialize)]
 pub struct Plain(Value);
 
 impl Plain {

@@ -12,6 +12,7 @@ use crate::{
     time::Timestamp,
     token::{
         Body, Cvc, Plain, Shown, StoredToken, TokenDetail, TokenType, TokenView, WorkMeter,
+        cvc::cvc_place,
         expression::{
             compiled::{Draw, compile_mask},
             work::Attempt,
@@ -57,7 +58,8 @@ pub(crate) fn show(
 ) -> Result<TokenView, Error> {
     let cvc = match (audience, &stored.cvc) {
         (Audience::Caller { vault, now }, Some(cvc)) if permit.transform() == Transform::Reveal => {
-            cvc.open(&vault.epochs, permit.tenant().id, &stored.record.id, now)?
+            let place = cvc_place(permit.tenant().id, &stored.record.id, cvc.expires_at);
+            cvc.open(&vault.epochs, &place, now)?
         }
         (Audience::Caller { .. } | Audience::Memory { .. }, _) => None,
     };

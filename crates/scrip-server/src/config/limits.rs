@@ -76,7 +76,7 @@ mod tests {
         let (figures, table) = (settings(&[]).limits.figures(), Figures::default());
         let names: Vec<_> = setting_names().map(|it| it.0).collect();
         for row in Row::ALL {
-            assert_eq!(figures.rate(*row), table.rate(*row), "{}", row.as_str());
+            assert_eq!(figures.rate(row), table.rate(row), "{}", row.as_str());
             assert!(names.contains(&format!("limits.{}", row.as_str())), "{}", row.as_str());
         }
     }

@@ -68,6 +68,6 @@ pub(crate) fn card(details: &CardDetails) -> CardBody<'_> {
     }
 }
 
-fn country(country: Country) -> CountryBody {
-    CountryBody { alpha2: country.alpha2(), name: country.name(), numeric: country.numeric() }
+fn country(country: &Country) -> CountryBody {
+    CountryBody { alpha2: country.alpha2, name: country.name, numeric: country.numeric }
 }

@@ -2,36 +2,12 @@
 
 use scrip_threeds::code::Scheme;
 
-/// A list of words: variant and word. New ones go to the end: a place in `ALL` is what BIN files say.
-macro_rules! words {
-    (
-        $(#[$meta:meta])*
-        pub enum $Name:ident[$count:literal] { $($Variant:ident = $word:expr,)* }
-    ) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum $Name { $($Variant,)* }
-
-        impl $Name {
-            pub const ALL: [Self; $count] = [$(Self::$Variant,)*];
-
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$Variant => $word,)* }
-            }
-
-            #[must_use]
-            pub fn parse(text: &str) -> Option<Self> {
-                Self::ALL.into_iter().find(|it| it.as_str() == text)
-            }
-        }
-    };
-}
+use crate::words::words;
 
 words! {
     /// A card brand. The first thirteen can be a card's own; the others only stand beside one of these
     /// on the same card.
-    pub enum Brand[24] {
+    pub enum Brand {
         AmericanExpress = Scheme::AmericanExpress.slug(),
         DinersClub = "diners-club",
         Discover = Scheme::Discover.slug(),
@@ -60,7 +36,7 @@ words! {
 }
 
 words! {
-    pub enum Funding[3] {
+    pub enum Funding {
         Credit = "credit",
         Debit = "debit",
         Prepaid = "prepaid",

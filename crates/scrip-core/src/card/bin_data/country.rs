@@ -3,25 +3,25 @@
 use std::sync::LazyLock;
 
 /// By their codes of two letters. Built once; the entries borrow from the embedded file.
-static COUNTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| read_table(TABLE));
+static COUNTRIES: LazyLock<Vec<Country>> = LazyLock::new(|| read_table(TABLE));
 
 const TABLE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/countries.csv"));
 
 /// A country that has a code.
-#[derive(Debug, Clone, Copy)]
-pub struct Country(&'static Entry);
-
-#[derive(Debug)]
-struct Entry {
-    alpha2: &'static str,
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Country {
+    pub alpha2: &'static str,
     alpha3: &'static str,
-    numeric: &'static str,
-    requires_sca: bool,
-    name: &'static str,
+    pub numeric: &'static str,
+    /// Whether its issuers must authenticate whoever pays online: the second payment services
+    /// directive holds in the European Economic Area, with the parts of member states that have a
+    /// code of their own, and the United Kingdom kept it.
+    pub requires_sca: bool,
+    pub name: &'static str,
 }
 
-impl Entry {
-    fn parse(line: &'static str) -> Option<Self> {
+impl Country {
+    fn read(line: &'static str) -> Option<Self> {
         let columns: Vec<_> = line.split(',').collect();
         let &[alpha2, alpha3, numeric, requires_sca, name] = columns.as_slice() else {
             return None;
@@ -33,63 +33,24 @@ impl Entry {
         };
         Some(Self { alpha2, alpha3, numeric, requires_sca, name })
     }
-}
 
-impl Country {
     /// By any of the three codes, whatever its case.
     #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<&'static Self> {
         // The usual one, by halves.
         if let Ok(&[first, second]) = <&[u8; 2]>::try_from(text.as_bytes()) {
             let code = [first.to_ascii_uppercase(), second.to_ascii_uppercase()];
             let found = COUNTRIES.binary_search_by(|it| it.alpha2.as_bytes().cmp(&code)).ok()?;
-            return COUNTRIES.get(found).map(Self);
+            return COUNTRIES.get(found);
         }
         let is = |code: &str| code.eq_ignore_ascii_case(text);
-        COUNTRIES.iter().find(|it| is(it.alpha3) || is(it.numeric)).map(Self)
-    }
-
-    #[must_use]
-    pub fn alpha2(self) -> &'static str {
-        self.0.alpha2
-    }
-
-    #[must_use]
-    pub fn numeric(self) -> &'static str {
-        self.0.numeric
-    }
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.0.name
-    }
-
-    /// Whether its issuers must authenticate whoever pays online: the second payment services
-    /// directive holds in the European Economic Area, with the parts of member states that have a
-    /// code of their own, and the United Kingdom kept it.
-    #[must_use]
-    pub fn requires_sca(self) -> bool {
-        self.0.requires_sca
-    }
-}
-
-impl PartialEq for Country {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.alpha2 == other.0.alpha2
-    }
-}
-
-impl Eq for Country {}
-
-impl std::hash::Hash for Country {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.0.alpha2.hash(state);
+        COUNTRIES.iter().find(|it| is(it.alpha3) || is(it.numeric))
     }
 }
 
 /// Reads the embedded table. A row that is not a country is left out; the tests count the rows.
-fn read_table(text: &'static str) -> Vec<Entry> {
-    text.lines().skip(1).filter_map(Entry::parse).collect()
+fn read_table(text: &'static str) -> Vec<Country> {
+    text.lines().skip(1).filter_map(Country::read).collect()
 }
 
 #[cfg(test)]
@@ -103,7 +64,7 @@ mod tests {
         assert_eq!(TABLE.lines().next(), Some("alpha2,alpha3,numeric,requires_sca,name"));
         assert_eq!((TABLE.lines().count(), COUNTRIES.len()), (1 + 249, 249));
         for unusable in ["", "FR,FRA,250,yes", "FR,FRA,250,maybe,France", "FR,FRA,250,no,a,b"] {
-            assert!(Entry::parse(unusable).is_none(), "{unusable}");
+            assert!(Country::read(unusable).is_none(), "{unusable}");
         }
     }
 
@@ -126,20 +87,20 @@ mod tests {
         assert!(COUNTRIES.is_sorted_by(|one, next| one.alpha2 < next.alpha2));
         for entry in COUNTRIES.iter() {
             for code in [entry.alpha2, entry.alpha3, entry.numeric] {
-                assert_eq!(Country::parse(code).unwrap().alpha2(), entry.alpha2, "{code}");
+                assert_eq!(Country::parse(code).unwrap().alpha2, entry.alpha2, "{code}");
             }
             assert!(entry.numeric.len() == 3 && entry.numeric.parse::<u16>().is_ok());
             assert!(!entry.name.is_empty());
         }
         let france = Country::parse("fr").unwrap();
-        assert_eq!((france.alpha2(), france.numeric(), france.name()), ("FR", "250", "France"));
+        assert_eq!((france.alpha2, france.numeric, france.name), ("FR", "250", "France"));
         assert_eq!(Country::parse("XX"), None);
         assert_eq!(Country::parse(""), None);
     }
 
     #[track_caller]
     fn check(code: &str, expected: bool) {
-        assert_eq!(Country::parse(code).unwrap().requires_sca(), expected, "{code}");
+        assert_eq!(Country::parse(code).unwrap().requires_sca, expected, "{code}");
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! CRC-32 of all that u32
 //! ```
 
-use std::fmt;
+use thiserror::Error;
 
 use super::{
     BinDigits, BinTable, Brand, Country, Facts, Funding,
@@ -24,31 +24,22 @@ const STRETCH_BYTES: usize = 12;
 const CHECKSUM_BYTES: usize = 4;
 
 /// Why bytes are not a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Damage {
+    #[error("it is not BIN data")]
     NotBinData,
     /// Of another version of the program.
+    #[error("its version {0} is not known here")]
     Version(u32),
     /// Cut short, or longer than it says.
+    #[error("it is cut short or too long")]
     Length,
+    #[error("its checksum fails")]
     Checksum,
     /// Whole, and yet not one that we would write.
+    #[error("it is not as this program writes it")]
     Content,
 }
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotBinData => f.write_str("it is not BIN data"),
-            Self::Version(version) => write!(f, "its version {version} is not known here"),
-            Self::Length => f.write_str("it is cut short or too long"),
-            Self::Checksum => f.write_str("its checksum fails"),
-            Self::Content => f.write_str("it is not as this program writes it"),
-        }
-    }
-}
-
-impl std::error::Error for Damage {}
 
 impl BinTable {
     #[must_use]
@@ -138,7 +129,7 @@ fn read_stretch(bytes: &[u8; STRETCH_BYTES]) -> Stretch {
 
 fn write_facts(facts: &Facts) -> [u8; FACTS_BYTES] {
     let Facts { brand, funding, country, bin_digits, additional } = facts;
-    let country = country.and_then(|it| it.alpha2().as_bytes().first_chunk::<2>().copied());
+    let country = country.and_then(|it| it.alpha2.as_bytes().first_chunk::<2>().copied());
     let [first, second] = country.unwrap_or_default();
     let [one, two, three, four] = additional.0.map(|it| {
         let brand = place(&Brand::ALL, it.map(|it| it.brand));
@@ -161,7 +152,7 @@ fn read_facts(bytes: &[u8; FACTS_BYTES]) -> Option<Facts> {
         letters => {
             let found = Country::parse(str::from_utf8(&letters).ok()?)?;
             // As we write it: not in lower case.
-            (found.alpha2().as_bytes() == letters).then_some(Some(found))?
+            (found.alpha2.as_bytes() == letters).then_some(Some(found))?
         }
     };
     let (pairs, _) = additional.as_chunks::<2>();

@@ -7,7 +7,7 @@ use super::{Authentication, Brand, Country, Funding};
 pub struct Facts {
     pub brand: Option<Brand>,
     pub funding: Option<Funding>,
-    pub country: Option<Country>,
+    pub country: Option<&'static Country>,
     /// How long the issuer's number is, where the data says so.
     pub bin_digits: Option<BinDigits>,
     pub additional: Additional,
@@ -49,7 +49,7 @@ impl Facts {
     /// when the country is not known, or has no such rule.
     #[must_use]
     pub fn authentication(&self) -> Option<Authentication> {
-        let required = self.country.is_some_and(Country::requires_sca);
+        let required = self.country.is_some_and(|it| it.requires_sca);
         required.then_some(Authentication::ScaRequired)
     }
 

@@ -15,14 +15,14 @@ use scrip_threeds::{
 use zeroize::Zeroizing;
 
 use crate::{
-    audit::{AuditRecord, Operation},
+    audit::Operation,
     error::{Error, FieldError},
     id::SessionId,
-    idempotency::{AnswerRecord, Remember, answer::seal_outcome},
+    idempotency::{Remember, answer::seal_permitted_answer},
     policy::{Caller, Permission, Permit},
     store::Changed,
     threeds::{
-        AuthenticationView, Cause, FailureReason, FoundCard, Held, Link, OpenedSession, Rail,
+        AuthenticationView, FailureReason, FoundCard, Held, Link, OpenedSession, Rail,
         ServiceFailure, TRIES_MAX, Unanswered, Writing, find_held, not_possible, overtaken,
     },
     time::Timestamp,
@@ -30,6 +30,7 @@ use crate::{
 };
 
 const NEEDED: Permission = Permission::SessionAuthenticate;
+const OPERATION: Operation = Operation::AuthenticateSession;
 
 /// An authenticate request after parsing; its attributes are checked here, all at once.
 #[derive(Debug)]
@@ -56,7 +57,8 @@ pub async fn authenticate_session(
         let prepared = prepare(vault, caller, &held, card, &new)?;
         let Prepared { mut next, effects, rail, message } = prepared;
         let (used, _) = next.card(caller.tenant())?;
-        let writing = Writing { used: Some(used), ..writing(vault, caller, "asked", None) };
+        let writing = Writing::new(caller, OPERATION, "asked", vault.clock.now());
+        let writing = Writing { used: Some(used), ..writing };
         if next.write(vault, &effects, writing).await? == Changed::Stale {
             continue;
         }
@@ -169,17 +171,6 @@ fn failed(failure: ServiceFailure) -> Error {
     Error::Service(Box::new(failure))
 }
 
-fn writing<'a>(
-    vault: &Vault,
-    caller: &'a Caller,
-    outcome: &'static str,
-    answer: Option<AnswerRecord>,
-) -> Writing<'a> {
-    let audit = AuditRecord::new(Operation::AuthenticateSession, caller, vault.clock.now());
-    let (tenant, cause) = (caller.tenant(), Cause::Caller(caller));
-    Writing { tenant, cause, audit, outcome, used: None, answer }
-}
-
 /// What became of it, written before anybody is told. Nobody else moves a session that asks, so a
 /// row that is not as we left it is gone.
 async fn conclude(
@@ -199,10 +190,12 @@ async fn conclude(
     let outcome = view.as_ref().map_or("failed", |it| it.authentication.status.name());
     let seal = |(remember, view): (&Remember<AuthenticationView>, &AuthenticationView)| {
         let rendered = (remember.render)(view);
-        seal_outcome(permit, remember.claim.digest, rendered, next.record.id, now)
+        let session = Some(next.record.id);
+        seal_permitted_answer(permit, remember.claim.digest, rendered, session, now)
     };
     let answer = remember.as_ref().zip(view.as_ref()).map(seal).transpose()?;
-    let writing = writing(vault, permit.caller(), outcome, answer);
+    let writing = Writing::new(permit.caller(), OPERATION, outcome, vault.clock.now());
+    let writing = Writing { answer, ..writing };
     if next.write(vault, &effects, writing).await? == Changed::Stale {
         return Err(Error::NotFound);
     }

@@ -13,14 +13,14 @@ use scrip_threeds::{
 use serde_json::{Map, Value};
 
 use crate::{
-    audit::{AuditRecord, Operation},
+    audit::Operation,
     error::{Error, FieldError},
     id::{SessionId, random_uuid},
     idempotency::{Remember, answer::seal_permitted_answer},
     policy::{Caller, Permission},
     threeds::{
-        CardReference, Cause, ChallengeMode, Held, SessionBody, SessionRecord, SessionView,
-        Writing, check_access, find_card, find_rails, moment,
+        CardReference, ChallengeMode, Held, SessionBody, SessionRecord, SessionView, Writing,
+        check_access, find_card, find_rails, moment,
     },
     vault::Vault,
 };
@@ -66,15 +66,22 @@ pub async fn create_session(
     let has_method = rails.first().is_some_and(|it| it.method_url.is_some());
     let state = Session::created(trans_id, new.kind, channel, moment(expires_at));
     let state = if has_method { state.with_method() } else { state };
+    let (token, token_intent) = new.card.ids();
     let body = SessionBody {
+        state,
+        token,
+        token_intent,
+        containers: card.permit.containers().text(),
+        number: card.digest,
+        number_version: card.number_version.map(|it| it.to_string()),
+        rails,
         device: new.device,
         device_info: new.device_info,
         challenge_mode: new.challenge_mode,
         metadata: new.metadata,
         secret: secret(vault.chance),
-        number: card.digest,
-        number_version: card.number_version.map(|it| it.to_string()),
-        ..SessionBody::new(state, &new.card, card.permit.containers(), rails)
+        modified: None,
+        method_sent: None,
     };
     let record = SessionRecord {
         tenant: tenant.id,
@@ -88,18 +95,12 @@ pub async fn create_session(
     };
     let mut held = Held { record, body };
     let view = SessionView::of(vault, &held)?;
-    let answer = remember
-        .as_ref()
-        .map(|it| seal_permitted_answer(&card.permit, it.claim.digest, (it.render)(&view), now));
+    let answer = remember.as_ref().map(|it| {
+        seal_permitted_answer(&card.permit, it.claim.digest, (it.render)(&view), None, now)
+    });
     let effects = [Effect::Emit { event: EventType::Created, status: None }];
-    let writing = Writing {
-        tenant,
-        cause: Cause::Caller(caller),
-        audit: AuditRecord::new(Operation::CreateSession, caller, now),
-        outcome: "created",
-        used: Some(new.card),
-        answer: answer.transpose()?,
-    };
+    let writing = Writing::new(caller, Operation::CreateSession, "created", now);
+    let writing = Writing { used: Some(new.card), answer: answer.transpose()?, ..writing };
     let write = held.sealed_write(vault, &effects, writing)?;
     vault.store.insert_session(caller.inquire(NEEDED)?, write).await?;
     Ok(view)

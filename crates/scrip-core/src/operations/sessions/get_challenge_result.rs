@@ -3,12 +3,12 @@
 use scrip_threeds::session::Event;
 
 use crate::{
-    audit::{AuditRecord, Operation},
+    audit::Operation,
     error::Error,
     id::SessionId,
     policy::{Caller, Permission},
     store::Changed,
-    threeds::{AuthenticationView, Cause, TRIES_MAX, Writing, find_held, not_possible, overtaken},
+    threeds::{AuthenticationView, TRIES_MAX, Writing, find_held, not_possible, overtaken},
     vault::Vault,
 };
 
@@ -30,14 +30,7 @@ pub async fn get_challenge_result(
         let authentication = next.body.state.challenge_result().cloned();
         let authentication = authentication.map_err(|it| not_possible(&it))?;
         let card = next.body.card()?;
-        let writing = Writing {
-            tenant: caller.tenant(),
-            cause: Cause::Caller(caller),
-            audit: AuditRecord::new(Operation::GetChallengeResult, caller, now),
-            outcome: "read",
-            used: None,
-            answer: None,
-        };
+        let writing = Writing::new(caller, Operation::GetChallengeResult, "read", now);
         if next.write(vault, &effects, writing).await? == Changed::Done {
             return Ok(AuthenticationView { session_id: id, card, authentication });
         }

@@ -3,15 +3,13 @@
 use scrip_threeds::{code::Device, request::DeviceInfo, session::Event};
 
 use crate::{
-    audit::{AuditRecord, Operation},
+    audit::Operation,
     error::{Error, FieldError, Refusal},
     id::SessionId,
     idempotency::{Remember, answer::seal_permitted_answer},
     policy::{Caller, Permission},
     store::Changed,
-    threeds::{
-        Cause, OpenedSession, SessionView, TRIES_MAX, Writing, find_held, not_possible, overtaken,
-    },
+    threeds::{OpenedSession, SessionView, TRIES_MAX, Writing, find_held, not_possible, overtaken},
     vault::Vault,
 };
 
@@ -41,17 +39,11 @@ pub async fn update_session(
         next.body.device_info = device_info.clone();
         next.body.modify(caller.application(), now);
         let view = SessionView::of(vault, &next)?;
-        let answer = remember
-            .as_ref()
-            .map(|it| seal_permitted_answer(&permit, it.claim.digest, (it.render)(&view), now));
-        let writing = Writing {
-            tenant: caller.tenant(),
-            cause: Cause::Caller(caller),
-            audit: AuditRecord::new(Operation::UpdateSession, caller, now),
-            outcome: "updated",
-            used: None,
-            answer: answer.transpose()?,
-        };
+        let answer = remember.as_ref().map(|it| {
+            seal_permitted_answer(&permit, it.claim.digest, (it.render)(&view), None, now)
+        });
+        let writing = Writing::new(caller, Operation::UpdateSession, "updated", now);
+        let writing = Writing { answer: answer.transpose()?, ..writing };
         if next.write(vault, &effects, writing).await? == Changed::Done {
             return Ok(view);
         }

@@ -64,7 +64,7 @@ pub async fn create_token_intent(
     }
     let cvc = cvc.map(|it| {
         let ends = cvc_end(caller, now);
-        it.seal_in(&vault.epochs, &cvc_place(tenant.id, record.id, ends), ends)
+        it.seal(&vault.epochs, &cvc_place(tenant.id, record.id, ends), ends)
     });
     let cvc = cvc.transpose()?;
     let seen = view(&vault.bins, tenant, &record, body);

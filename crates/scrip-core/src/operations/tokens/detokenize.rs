@@ -15,8 +15,9 @@ use crate::{
     token::{
         AttributePath, Body, Cvc, CvcRecord, Plain, StoredToken, StoredTokenIntent,
         TokenIntentView, TokenView,
+        cvc::with_cvc,
         expression::{compiled::Draw, enrichment, work::Attempt},
-        intent::{self, IntentBody, cvc_place, with_cvc},
+        intent::{self, IntentBody, cvc_place},
         reveal::{Audience, mask_to_show, reveal},
     },
     vault::Vault,
@@ -143,7 +144,7 @@ async fn intent(
                 Some(it) => open_code(vault, it, tenant.id, id, now).await?,
                 None => None,
             };
-            Some(with_cvc(opened.data.duplicate(), cvc))
+            Some(with_cvc(opened.data.duplicate(), cvc.as_ref()))
         }
     };
     let view = intent::view(&vault.bins, tenant, &record, opened);
@@ -160,7 +161,7 @@ async fn open_code(
     if record.is_gone(&vault.epochs, now).await? {
         return Ok(None);
     }
-    record.open_in(&vault.epochs, &cvc_place(tenant, id, record.expires_at), now)
+    record.open(&vault.epochs, &cvc_place(tenant, id, record.expires_at), now)
 }
 
 async fn view(

@@ -7,16 +7,15 @@ use crate::{
     error::Error,
     id::TokenId,
     idempotency::{Remember, answer::Answering},
-    policy::{Caller, DeduplicationBehavior::ReadExisting, Permission, Permit},
+    policy::{Caller, Permission, Permit},
     threeds::{named_by_session, refuse_number_change},
     time::Timestamp,
     token::{
-        Batched, Deduplicate, Obstacle, Outcome, Render, StoredToken, TokenBatch, TokenPatch,
-        Written,
+        Batched, Deduplicate, Obstacle, Outcome, Render, TokenBatch, TokenPatch, Written,
         cvc::{gives_cvc, prepare_cvc},
-        reveal::{Audience, reveal_found},
+        reveal::Audience,
         write::{
-            batch::{ATTEMPTS_MAX, too_contended},
+            batch::{ATTEMPTS_MAX, found_written, too_contended},
             draft::deduplicate,
             patch::{Change, PatchCause, Patching},
         },
@@ -63,7 +62,7 @@ pub async fn update_token(
             Batched::Written(mut outcomes) => match outcomes.as_mut_slice() {
                 [Outcome::Existing(found)] => {
                     found.settle_cvc(&vault.epochs, shown_by.transform(), latest).await?;
-                    return found_instead(&shown_by, found, audience);
+                    return found_written(&shown_by, found, audience);
                 }
                 _ => return change.written(&shown_by, None, audience),
             },
@@ -84,15 +83,6 @@ fn looked_for(caller: &Caller, change: &Change, patch: &TokenPatch) -> Deduplica
     if change.identity_changed { wanted } else { Deduplicate::No }
 }
 
-fn found_instead(
-    shown_by: &Permit,
-    found: &StoredToken,
-    audience: Audience<'_>,
-) -> Result<Written, Error> {
-    let token = reveal_found(shown_by, found, audience)?;
-    Ok(Written { token, deduplicated: Some(ReadExisting) })
-}
-
 /// The answer to remember. What is known beforehand is made beforehand: whoever waits for the
 /// writer should not wait for this.
 fn render(
@@ -109,13 +99,13 @@ fn render(
     Ok(Box::new(move |outcomes| {
         let written = match outcomes {
             [Outcome::Existing(found)] => {
-                found_instead(&permit, found, Audience::Memory { bins: &bins }).ok()?
+                found_written(&permit, found, Audience::Memory { bins: &bins }).ok()?
             }
             _ => updated,
         };
         let rendered = render(&written);
         let (caller, permission) = (permit.caller().clone(), permit.permission());
         let answering = Answering { caller: &caller, permission, digest, now };
-        answering.remembered(&[permit], &[written], rendered)
+        answering.seal(&[permit], &[written], rendered).ok()
     }))
 }

@@ -2,10 +2,7 @@
 
 use scrip_seal::IndexDigest;
 
-use crate::{
-    policy::{ApplicationKind, Caller},
-    time::Timestamp,
-};
+use crate::{policy::Caller, time::Timestamp};
 
 /// Browsers have counters of their own, so that they cannot spend the budget of the backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,11 +14,7 @@ pub(crate) enum CallerClass {
 
 impl CallerClass {
     pub(crate) fn of(caller: &Caller) -> Self {
-        match caller.principal().kind() {
-            _ if caller.session().is_some() => Self::Public,
-            ApplicationKind::Public => Self::Public,
-            ApplicationKind::Private | ApplicationKind::Management => Self::Private,
-        }
+        if caller.is_browser() { Self::Public } else { Self::Private }
     }
 }
 

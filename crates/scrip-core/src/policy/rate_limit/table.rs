@@ -8,46 +8,34 @@ use Counter::{
 };
 
 use super::{Action, Counter, Limit, Rate, Scope};
-use crate::{audit::Operation, policy::ApplicationKind};
+use crate::{audit::Operation, policy::ApplicationKind, words::words};
 
-macro_rules! rows {
-    ($($name:ident $text:literal;)*) => {
-        /// The rows by name. A setting, a metric and a counter are called by it.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Row { $($name),* }
-
-        impl Row {
-            pub const ALL: &'static [Self] = &[$(Self::$name),*];
-
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$name => $text),* }
-            }
-
-            /// Its place in [`Row::ALL`].
-            #[must_use]
-            pub fn index(self) -> usize {
-                Self::ALL.iter().position(|it| *it == self).unwrap_or_default()
-            }
-        }
-    };
+words! {
+    /// The rows by name. A setting, a metric and a counter are called by it.
+    pub enum Row {
+        TestTenant = "test_tenant",
+        SearchTokens = "search_tokens",
+        ListTokens = "list_tokens",
+        CreateTokens = "create_tokens",
+        UpdateToken = "update_token",
+        DeleteToken = "delete_token",
+        AccountUpdater = "account_updater",
+        PrivateApplication = "private_application",
+        PublicApplication = "public_application",
+        ManagementApplication = "management_application",
+        KeylessProxy = "keyless_proxy",
+        ProxyHostname = "proxy_hostname",
+        Address = "address",
+        LegacyKey = "legacy_key",
+    }
 }
 
-rows! {
-    TestTenant "test_tenant";
-    SearchTokens "search_tokens";
-    ListTokens "list_tokens";
-    CreateTokens "create_tokens";
-    UpdateToken "update_token";
-    DeleteToken "delete_token";
-    AccountUpdater "account_updater";
-    PrivateApplication "private_application";
-    PublicApplication "public_application";
-    ManagementApplication "management_application";
-    KeylessProxy "keyless_proxy";
-    ProxyHostname "proxy_hostname";
-    Address "address";
-    LegacyKey "legacy_key";
+impl Row {
+    /// Its place in [`Row::ALL`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        Self::ALL.iter().position(|it| *it == self).unwrap_or_default()
+    }
 }
 
 const LISTS: Scope = Scope::Operations(&[Operation::ListTokens, Operation::ListTokensV1]);

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::words::words;
+
 /// What a tenant can decide for itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -40,27 +42,12 @@ impl Settings {
     }
 }
 
-/// What a create does with the token that is already there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DeduplicationBehavior {
-    ReadExisting,
-    UpdateExisting,
-}
-
-impl DeduplicationBehavior {
-    pub const ALL: [Self; 2] = [Self::ReadExisting, Self::UpdateExisting];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ReadExisting => "read_existing",
-            Self::UpdateExisting => "update_existing",
-        }
-    }
-
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == text)
+words! {
+    /// What a create does with the token that is already there.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum DeduplicationBehavior {
+        ReadExisting = "read_existing",
+        UpdateExisting = "update_existing",
     }
 }

@@ -23,16 +23,17 @@ pub(crate) struct ExpressionTrust {
     browser_chose_id: bool,
 }
 
-/// Which expressions a patch names.
+/// Some of the expressions of a token.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PatchedExpressions {
+pub(crate) struct ExpressionSet {
     mask: bool,
     search_indexes: bool,
     fingerprint_expression: bool,
 }
 
-impl PatchedExpressions {
-    pub(crate) fn of(patch: &TokenPatch) -> Self {
+impl ExpressionSet {
+    /// Those that a patch names.
+    pub(crate) fn patched(patch: &TokenPatch) -> Self {
         Self {
             mask: patch.mask.is_some(),
             search_indexes: patch.search_indexes.is_some(),
@@ -40,13 +41,51 @@ impl PatchedExpressions {
         }
     }
 
-    /// Whether every expression that differs from the type's own is named. `body` has the patched
-    /// expressions.
+    /// Those that say no more than the type's own do.
+    fn types_own(work: &WorkMeter, token_type: TokenType, body: &Body) -> Self {
+        let own = token_type.default_indexes();
+        let harmless = |it: &String| own.contains(it) || is_last4_index(token_type, it);
+        let is_own = |it: &String| {
+            it == token_type.default_fingerprint_expression()
+                || canonical(work, it) == token_type.default_fingerprint().canonical_text()
+        };
+        Self {
+            mask: body.mask.is_none(),
+            search_indexes: body.search_indexes.iter().flatten().all(harmless),
+            fingerprint_expression: body.fingerprint_expression.as_ref().is_none_or(is_own),
+        }
+    }
+
+    /// Those that tell nothing about data that a stranger sent.
+    fn harmless(work: &WorkMeter, token_type: TokenType, body: &Body) -> Self {
+        let own = Self::types_own(work, token_type, body);
+        let is_harmless = |it: &String| {
+            compile(work, it).is_ok_and(|it| is_harmless_fingerprint(token_type, &it))
+        };
+        Self {
+            // The mask of a card sees BIN and last four only.
+            mask: own.mask || token_type.is_card(),
+            fingerprint_expression: own.fingerprint_expression
+                || body.fingerprint_expression.as_ref().is_none_or(is_harmless),
+            ..own
+        }
+    }
+
+    /// Whether every expression that differs from the type's own is one of these. `body` has the
+    /// patched expressions.
     pub(crate) fn leaves_none(self, work: &WorkMeter, token_type: TokenType, body: &Body) -> bool {
-        let own = TypesOwn::of(work, token_type, body);
+        let own = Self::types_own(work, token_type, body);
         (own.mask || self.mask)
             && (own.search_indexes || self.search_indexes)
             && (own.fingerprint_expression || self.fingerprint_expression)
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        !self.mask && !self.search_indexes && !self.fingerprint_expression
+    }
+
+    fn is_complete(self) -> bool {
+        self.mask && self.search_indexes && self.fingerprint_expression
     }
 }
 
@@ -65,7 +104,7 @@ impl ExpressionTrust {
         before: &TokenRecord,
         after: &TokenRecord,
         body: &Body,
-        patched: PatchedExpressions,
+        patched: ExpressionSet,
     ) -> Self {
         let may_reveal = has_reveal_right(caller, after);
         let sets_all = patched.leaves_none(caller.work(), after.token_type, body);
@@ -87,7 +126,7 @@ impl ExpressionTrust {
         rules: DisclosureRules,
     ) -> ExpressionMarks {
         let trusted = self.trusted
-            || TypesOwn::of(caller.work(), token_type, body).all()
+            || ExpressionSet::types_own(caller.work(), token_type, body).is_complete()
             || !rules.applies(Rule::MatchingExpressions);
         let (tenant, work) = (caller.tenant(), caller.work());
         let fingerprint = canonical_fingerprint_expression(work, token_type, body);
@@ -122,41 +161,13 @@ fn canonical(work: &WorkMeter, source: &str) -> String {
     compile(work, source).map_or_else(|_| source.to_owned(), |it| Expression::canonical_text(&it))
 }
 
-/// Which expressions say no more than the type's own do.
-#[derive(Debug, Clone, Copy)]
-struct TypesOwn {
-    mask: bool,
-    search_indexes: bool,
-    fingerprint_expression: bool,
-}
-
-impl TypesOwn {
-    fn of(work: &WorkMeter, token_type: TokenType, body: &Body) -> Self {
-        let own = token_type.default_indexes();
-        let harmless = |it: &String| own.contains(it) || is_last4_index(token_type, it);
-        let is_own = |it: &String| {
-            it == token_type.default_fingerprint_expression()
-                || canonical(work, it) == token_type.default_fingerprint().canonical_text()
-        };
-        Self {
-            mask: body.mask.is_none(),
-            search_indexes: body.search_indexes.iter().flatten().all(harmless),
-            fingerprint_expression: body.fingerprint_expression.as_ref().is_none_or(is_own),
-        }
-    }
-
-    fn all(self) -> bool {
-        self.mask && self.search_indexes && self.fingerprint_expression
-    }
-}
-
 /// Whether two tokens with such an expression and one fingerprint have the same secret.
 pub(crate) fn has_own_fingerprint_expression(
     work: &WorkMeter,
     token_type: TokenType,
     body: &Body,
 ) -> bool {
-    TypesOwn::of(work, token_type, body).fingerprint_expression
+    ExpressionSet::types_own(work, token_type, body).fingerprint_expression
 }
 
 /// When an application other than their writer replaces the secret, expressions fall back to the
@@ -167,7 +178,7 @@ pub(crate) fn drop_inherited_expressions(
     caller: &Caller,
     before: &TokenRecord,
     body: &mut Body,
-    patched: PatchedExpressions,
+    patched: ExpressionSet,
 ) {
     let application = caller.application();
     if before.expressions.trusted {
@@ -177,7 +188,7 @@ pub(crate) fn drop_inherited_expressions(
     if is_writer && !caller.is_browser() {
         return;
     }
-    let stays = HarmlessExpressions::of(caller.work(), before.token_type, body);
+    let stays = ExpressionSet::harmless(caller.work(), before.token_type, body);
     if !(patched.mask || is_writer && stays.mask) {
         body.mask = None;
     }
@@ -188,29 +199,6 @@ pub(crate) fn drop_inherited_expressions(
         body.fingerprint_expression = None;
     }
     body.expressions_by = Some(application);
-}
-
-/// Which expressions tell nothing about data that a stranger sent.
-struct HarmlessExpressions {
-    mask: bool,
-    search_indexes: bool,
-    fingerprint_expression: bool,
-}
-
-impl HarmlessExpressions {
-    fn of(work: &WorkMeter, token_type: TokenType, body: &Body) -> Self {
-        let own = TypesOwn::of(work, token_type, body);
-        let is_harmless = |it: &String| {
-            compile(work, it).is_ok_and(|it| is_harmless_fingerprint(token_type, &it))
-        };
-        Self {
-            // The mask of a card sees BIN and last four only.
-            mask: own.mask || token_type.is_card(),
-            search_indexes: own.search_indexes,
-            fingerprint_expression: own.fingerprint_expression
-                || body.fingerprint_expression.as_ref().is_none_or(is_harmless),
-        }
-    }
 }
 
 /// A new expression over data that the caller may not read would be a way to read it.

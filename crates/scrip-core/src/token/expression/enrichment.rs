@@ -30,7 +30,7 @@ fn bin_details(card: &CardDetails, token_type: TokenType) -> Value {
     let of = if token_type == TokenType::NetworkToken { "token" } else { "pan" };
     let country = facts
         .country
-        .map(|it| json!({ "alpha2": it.alpha2(), "name": it.name(), "numeric": it.numeric() }));
+        .map(|it| json!({ "alpha2": it.alpha2, "name": it.name, "numeric": it.numeric }));
     let known = [
         ("card_brand", facts.brand.map(|it| it.as_str().into())),
         ("type", facts.funding.map(|it| it.as_str().into())),

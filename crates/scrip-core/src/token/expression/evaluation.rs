@@ -4,7 +4,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use scrip_expression::{Expression, ExpressionError, Outside, Scope, is_expression};
+use scrip_expression::{Expression, ExpressionError, Scope, is_expression};
 use scrip_seal::{Fingerprint, IndexDigest};
 use serde_json::Value;
 use zeroize::Zeroizing;
@@ -118,11 +118,10 @@ impl Evaluation<'_> {
     }
 
     fn fingerprint(&self, texts: &mut EvaluatedTexts) -> Result<Option<Fingerprint>, FieldError> {
-        const FIELD: &str = "fingerprint_expression";
         let Self { caller, token_type, body, .. } = *self;
         let (tenant, work) = (caller.tenant(), caller.work());
         let own = match &body.fingerprint_expression {
-            Some(source) => Some(steady(work, FIELD, source)?),
+            Some(source) => Some(steady(work, FINGERPRINT_FIELD, source)?),
             None if tenant.settings.fingerprint_tokens => None,
             None => return Ok(None),
         };
@@ -139,8 +138,7 @@ impl Evaluation<'_> {
             fingerprint
         };
         let Some(expression) = own else {
-            let value = evaluate_text(work, types_own, body.data.expose(), None);
-            let value = value.map_err(|error| error.named(FIELD));
+            let value = fingerprint_text(work, types_own, body.data.expose(), None);
             return match (value, self.failures) {
                 (Ok(value), _) => Ok(Some(of_text(value))),
                 (Err(_), Failures::Hide) => Ok(Some(self.random_fingerprint())),
@@ -149,10 +147,8 @@ impl Evaluation<'_> {
         };
         // Only an expression of a request can name the metadata, so only then is it brought along.
         let metadata = metadata(body);
-        let value = self.value(&|data| {
-            let value = evaluate_text(work, &expression, data, Some(&metadata));
-            value.map_err(|error| error.named(FIELD))
-        })?;
+        let value =
+            self.value(&|data| fingerprint_text(work, &expression, data, Some(&metadata)))?;
         // A token without a fingerprint would tell that the expression failed.
         Ok(Some(value.map_or_else(|| self.random_fingerprint(), of_text)))
     }
@@ -190,29 +186,17 @@ impl Evaluation<'_> {
     }
 }
 
-/// Why there is no text.
-enum NoText {
-    Failed(ExpressionError),
-    Nothing,
-}
+const FINGERPRINT_FIELD: &str = "fingerprint_expression";
 
-impl NoText {
-    fn named(self, field: &'static str) -> FieldError {
-        match self {
-            Self::Failed(error) => FieldError::expression(field, error),
-            Self::Nothing => FieldError::new(field, "must give a value"),
-        }
-    }
-}
-
-fn evaluate_text(
+fn fingerprint_text(
     work: &WorkMeter,
     expression: &Expression,
     data: &Value,
     metadata: Option<&Value>,
-) -> Result<String, NoText> {
-    let value = run(work, expression, data, metadata, &Draw::none()).map_err(NoText::Failed)?;
-    text(&value).ok_or(NoText::Nothing)
+) -> Result<String, FieldError> {
+    let value = run(work, expression, data, metadata, &Draw::none())
+        .map_err(|error| FieldError::expression(FINGERPRINT_FIELD, error))?;
+    text(&value).ok_or_else(|| FieldError::new(FINGERPRINT_FIELD, "must give a value"))
 }
 
 fn index_value(
@@ -249,10 +233,11 @@ fn run(
     expression: &Expression,
     data: &Value,
     metadata: Option<&Value>,
-    outside: &dyn Outside,
+    draw: &Draw,
 ) -> Result<Value, ExpressionError> {
     let attempt = work.run(|work_max| {
-        let scope = Scope::new(data, metadata).with_outside(outside).within_work(work_max);
+        draw.begin_again();
+        let scope = Scope::new(data, metadata).with_outside(draw).within_work(work_max);
         Attempt { result: expression.evaluate(&scope), spent: scope.spent() }
     });
     attempt.result
@@ -284,26 +269,11 @@ pub(crate) fn metadata_index(tenant: &Tenant, name: &str, value: &str) -> IndexD
     tenant.keys.metadata_index(name.as_bytes(), value.as_bytes())
 }
 
-/// Where a token's id comes from.
-pub(crate) enum IdSource {
-    /// It was given as it is.
-    Given(TokenId),
-    /// An expression gave it, and would give the same again.
-    Computed(TokenId),
+/// The id of a new token.
+pub(crate) struct NewId {
+    pub(crate) id: TokenId,
     /// An expression that makes an alias gave it; another one may be free when this is taken.
-    Alias(TokenId),
-}
-
-impl IdSource {
-    pub(crate) fn id(&self) -> &TokenId {
-        let (Self::Given(id) | Self::Computed(id) | Self::Alias(id)) = self;
-        id
-    }
-
-    pub(crate) fn into_id(self) -> TokenId {
-        let (Self::Given(id) | Self::Computed(id) | Self::Alias(id)) = self;
-        id
-    }
+    pub(crate) is_alias: bool,
 }
 
 /// An id as it was given or computed. It stands in clear, so none may hold the secret.
@@ -317,20 +287,21 @@ pub(crate) fn token_id(
     token_type: TokenType,
     body: &Body,
     chance: fn(&mut [u8]),
-) -> Result<IdSource, FieldError> {
+) -> Result<NewId, FieldError> {
     let id = if is_expression(source) {
-        let expression = parse(work, "id", source)?;
+        let expression =
+            compile(work, source).map_err(|error| FieldError::expression("id", error))?;
         if expression.is_random() {
             return alias(work, &expression, token_type, body, chance);
         }
-        IdSource::Computed(computed(work, &expression, token_type, body, &Draw::none())?)
+        computed(work, &expression, token_type, body, &Draw::none())?
     } else {
-        IdSource::Given(TokenId::parse(source)?)
+        TokenId::parse(source)?
     };
-    if names_secret(id.id(), token_type, body) {
+    if names_secret(&id, token_type, body) {
         return Err(FieldError::new("id", "must not contain the number that it stands for"));
     }
-    Ok(id)
+    Ok(NewId { id, is_alias: false })
 }
 
 /// An alias is never the value it is drawn for, and is drawn for cards that only look like this one:
@@ -341,17 +312,17 @@ fn alias(
     token_type: TokenType,
     body: &Body,
     chance: fn(&mut [u8]),
-) -> Result<IdSource, FieldError> {
+) -> Result<NewId, FieldError> {
     const DRAWS: usize = 16;
     let mut refused = None;
     for _ in 0..DRAWS {
         match computed(work, expression, token_type, body, &Draw::new(chance)) {
             Ok(id) if names_secret(&id, token_type, body) => refused = None,
-            Ok(id) => return Ok(IdSource::Alias(id)),
+            Ok(id) => return Ok(NewId { id, is_alias: true }),
             Err(error) => refused = Some(error),
         }
     }
-    refused.map_or_else(|| Ok(IdSource::Alias(TokenId::random(chance))), Err)
+    refused.map_or_else(|| Ok(NewId { id: TokenId::random(chance), is_alias: true }), Err)
 }
 
 fn computed(
@@ -363,12 +334,8 @@ fn computed(
 ) -> Result<TokenId, FieldError> {
     let over = |fill: u8| {
         let data = reveal::guard(token_type, &body.data, |it| card::disguised(it, fill));
-        let attempt = work.run(|work_max| {
-            draw.begin_again();
-            let scope = Scope::new(data.expose(), None).with_outside(draw).within_work(work_max);
-            Attempt { result: expression.evaluate(&scope), spent: scope.spent() }
-        });
-        attempt.result.map_err(|error| FieldError::expression("id", error))
+        run(work, expression, data.expose(), None, draw)
+            .map_err(|error| FieldError::expression("id", error))
     };
     let value = over(b'0')?;
     if token_type.is_card() && over(b'7')? != value {
@@ -395,14 +362,6 @@ pub(crate) fn names_secret(id: &TokenId, token_type: TokenType, body: &Body) -> 
     let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
     let secret = secret.and_then(Value::as_str).map(digits).unwrap_or_default();
     secret.len() >= SECRET_DIGITS_MIN && digits(id.as_str()).contains(&secret)
-}
-
-fn parse(
-    work: &WorkMeter,
-    field: impl Into<Cow<'static, str>>,
-    source: &str,
-) -> Result<Arc<Expression>, FieldError> {
-    compile(work, source).map_err(|error| FieldError::expression(field, error))
 }
 
 fn steady(

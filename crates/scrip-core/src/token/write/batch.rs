@@ -183,7 +183,7 @@ impl<'a> Batch<'a> {
             }
             let permission = Permission::TokenCreate;
             let answering = Answering { caller: &caller, permission, digest, now };
-            answering.remembered(&permits, &written, render(&written))
+            answering.seal(&permits, &written, render(&written)).ok()
         }))
     }
 
@@ -281,7 +281,7 @@ fn update_step(
     Ok(Step::Update { change: Box::new(change), shown_by })
 }
 
-fn found_written(
+pub(crate) fn found_written(
     permit: &Permit,
     found: &StoredToken,
     audience: Audience<'_>,

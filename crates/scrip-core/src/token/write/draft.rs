@@ -17,9 +17,9 @@ use crate::{
         Body, Containers, Cvc, Deduplicate, ExpressionMarks, InsertToken, NewToken, Plain,
         StoredToken, TokenPatch, TokenRecord, TokenType, TokenView, TokenWrite, Withheld,
         WorkMeter,
-        cvc::{prepare_cvc, seal_cvc, take_cvc},
+        cvc::{prepare_cvc, seal_cvc, take_cvc, with_cvc},
         disclosure::{ExpressionTrust, check_conversion, has_reveal_right},
-        expression::evaluation::{Evaluated, Evaluation, Failures, IdSource, token_id},
+        expression::evaluation::{Evaluated, Evaluation, Failures, NewId, token_id},
         reveal::{Audience, show},
         write::conversion::{Source, SourceIntent},
     },
@@ -186,7 +186,7 @@ impl Draft {
         if let Some(left) = draws_left.checked_sub(1) {
             *draws_left = left;
             let (work, token_type) = (self.permit.caller().work(), record.token_type);
-            record.id = token_id(work, source, token_type, &self.body, vault.chance)?.into_id();
+            record.id = token_id(work, source, token_type, &self.body, vault.chance)?.id;
         } else {
             record.id = TokenId::random(vault.chance);
             self.naming = Naming::Fixed;
@@ -247,12 +247,11 @@ fn named(
     body: &Body,
     chance: fn(&mut [u8]),
 ) -> Result<(TokenId, Naming), Error> {
-    let drawn = token_id(work, &source, token_type, body, chance)?;
-    let naming = match drawn {
-        IdSource::Given(_) | IdSource::Computed(_) => Naming::Fixed,
-        IdSource::Alias(_) => Naming::Alias { source, draws_left: ALIAS_DRAWS.saturating_sub(1) },
-    };
-    Ok((drawn.into_id(), naming))
+    let NewId { id, is_alias } = token_id(work, &source, token_type, body, chance)?;
+    if !is_alias {
+        return Ok((id, Naming::Fixed));
+    }
+    Ok((id, Naming::Alias { source, draws_left: ALIAS_DRAWS.saturating_sub(1) }))
 }
 
 /// By chance, so that whoever read a token that was since deleted does not take a new one under the
@@ -271,10 +270,7 @@ fn existing_patch(
     data: &Plain,
     cvc: Option<&Cvc>,
 ) -> TokenPatch {
-    let mut data = data.duplicate();
-    if let (Some(cvc), Some(object)) = (cvc, data.expose_mut().as_object_mut()) {
-        object.insert("cvc".to_owned(), cvc.expose().into());
-    }
+    let data = with_cvc(data.duplicate(), cvc);
     // Open data with the fingerprint of the whole is the same data; merging it would drop nulls.
     let same = token_type == TokenType::Token && new.fingerprint_expression.is_none();
     TokenPatch {

@@ -15,7 +15,7 @@ use crate::{
         TokenRecord, TokenType, TokenView, TokenWrite, UpdateToken, Withheld, Written,
         cvc::{seal_cvc, take_cvc},
         disclosure::{
-            ExpressionTrust, LifeChange, Named, PartialPatch, PatchedExpressions, Rule,
+            ExpressionSet, ExpressionTrust, LifeChange, Named, PartialPatch, Rule,
             check_expression_change, check_gain, check_life, check_public_move,
             drop_inherited_expressions, effective_mask, has_own_fingerprint_expression,
             has_reveal_right, named_inputs,
@@ -100,9 +100,9 @@ impl Patching<'_> {
         if writes_number && !has_reveal_right(caller, &before) {
             body.number_version = Some(NumberVersion::random(vault.chance));
         }
-        let patched = PatchedExpressions::of(patch);
+        let patched = ExpressionSet::patched(patch);
         if has_reveal_right(caller, &before)
-            && patches_expressions(patch)
+            && !patched.is_empty()
             && patched.leaves_none(caller.work(), token_type, &body)
         {
             body.expressions_by = Some(caller.application());
@@ -198,7 +198,7 @@ impl Patching<'_> {
             && names_own_secret(token_type, data_before, data)
             && rules.applies(Rule::InheritedExpressions)
         {
-            let patched = PatchedExpressions::of(patch);
+            let patched = ExpressionSet::patched(patch);
             drop_inherited_expressions(self.caller, before, body, patched);
         }
         if has_reveal_right(self.caller, before) {
@@ -218,10 +218,6 @@ impl Patching<'_> {
 fn names_own_secret(token_type: TokenType, before: &Plain, patch: &Plain) -> bool {
     let secret: Vec<&str> = token_type.secret_property().into_iter().collect();
     named_inputs(token_type, &[secret], before.expose(), patch.expose()) != Named::Nothing
-}
-
-fn patches_expressions(patch: &TokenPatch) -> bool {
-    patch.mask.is_some() || patch.search_indexes.is_some() || patch.fingerprint_expression.is_some()
 }
 
 /// Whether the patch brings a number, or changes what an equal number would have the same of. What

@@ -47,14 +47,14 @@ fn render(written: &Written) -> Rendered {
 }
 
 async fn claim(world: &VaultHarness, caller: &Caller) -> Claim {
-    match claim_answer(&world.vault, caller, Operation::CreateToken, KEY).await.unwrap() {
+    match claim_answer(&world.vault, caller, Operation::CreateToken, KEY, None).await.unwrap() {
         Turn::Proceed(claim) => claim,
         Turn::Replay(replay) => panic!("{replay:?}"),
     }
 }
 
 async fn replay(world: &VaultHarness, caller: &Caller) -> Result<Replay, Error> {
-    match claim_answer(&world.vault, caller, Operation::CreateToken, KEY).await? {
+    match claim_answer(&world.vault, caller, Operation::CreateToken, KEY, None).await? {
         Turn::Replay(replay) => Ok(replay),
         Turn::Proceed(_) => panic!("nothing is remembered"),
     }
@@ -86,7 +86,7 @@ async fn open(world: &VaultHarness, settings: Settings) -> (Arc<Tenant>, Caller)
 async fn a_replay_equals_the_first_answer_without_the_code(world: VaultHarness) {
     let (_, caller) = open(&world, Settings::default()).await;
     let held = claim(&world, &caller).await;
-    let second = claim_answer(&world.vault, &caller, Operation::CreateToken, KEY).await;
+    let second = claim_answer(&world.vault, &caller, Operation::CreateToken, KEY, None).await;
     assert!(matches!(second, Err(Error::Conflict { .. })), "{second:?}");
     drop(held);
 

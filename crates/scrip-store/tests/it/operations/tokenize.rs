@@ -152,19 +152,20 @@ fn shown(replay: &Replay) -> Vec<(usize, Option<Value>)> {
 async fn a_replay_has_the_parts_whose_tokens_are_there(world: VaultHarness) {
     let caller = caller(&world, None).await;
     let Turn::Proceed(claim) =
-        claim_answer(&world.vault, &caller, Operation::Tokenize, KEY).await.unwrap()
+        claim_answer(&world.vault, &caller, Operation::Tokenize, KEY, None).await.unwrap()
     else {
         panic!("it is the first")
     };
     let news = vec![card_with_cvc(VISA, "123"), card(DEBIT), card_with_cvc(DEBIT, "456")];
     let remember = Remember::new(claim, render);
     let first = tokenize(&world.vault, &caller, requested(news), Some(remember)).await.unwrap();
-    let replay =
-        async || match claim_answer(&world.vault, &caller, Operation::Tokenize, KEY).await.unwrap()
-        {
-            Turn::Replay(replay) => replay,
-            Turn::Proceed(_) => panic!("nothing is remembered"),
-        };
+    let replay = async || match claim_answer(&world.vault, &caller, Operation::Tokenize, KEY, None)
+        .await
+        .unwrap()
+    {
+        Turn::Replay(replay) => replay,
+        Turn::Proceed(_) => panic!("nothing is remembered"),
+    };
     let again = replay().await;
     assert_eq!((again.status, &again.body), (200, &render(&first).body));
     let (visa, debit) = (Some(json!({"number": VISA})), Some(json!({"number": DEBIT})));

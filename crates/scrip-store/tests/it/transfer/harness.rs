@@ -201,7 +201,8 @@ impl TransferHarness {
             let again = create(vault, &caller, card(number)).await.unwrap();
             assert_eq!((again.token.id, again.deduplicated.is_some()), (id.clone(), true));
         }
-        let replay = claim_answer(vault, &caller, Operation::CreateToken, IDEMPOTENCY_KEY).await;
+        let replay =
+            claim_answer(vault, &caller, Operation::CreateToken, IDEMPOTENCY_KEY, None).await;
         assert!(matches!(replay, Ok(Turn::Replay(it)) if it.tokens.len() == 1));
         let intent = get_token_intent(vault, &caller, self.known.intent).await.unwrap();
         assert_eq!(intent.id, self.known.intent);
@@ -224,7 +225,9 @@ impl TransferHarness {
 
 async fn make_cards(world: &VaultHarness, caller: &Caller) -> [TokenId; 2] {
     let Turn::Proceed(claim) =
-        claim_answer(&world.vault, caller, Operation::CreateToken, IDEMPOTENCY_KEY).await.unwrap()
+        claim_answer(&world.vault, caller, Operation::CreateToken, IDEMPOTENCY_KEY, None)
+            .await
+            .unwrap()
     else {
         panic!("nothing is remembered yet")
     };

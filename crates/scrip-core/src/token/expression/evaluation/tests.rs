@@ -74,10 +74,7 @@ fn an_id_learns_nothing_digit_by_digit() {
             &body(number, None),
             scrip_seal::fill_random,
         );
-        id.map(|it| {
-            let (IdSource::Given(id) | IdSource::Computed(id) | IdSource::Alias(id)) = it;
-            id
-        })
+        id.map(|it| it.id)
     };
     for script in scripts() {
         assert_eq!(id(ONE, &script), id(TWO, &script), "{script}");
@@ -101,8 +98,8 @@ fn an_alias_looks_like_the_card_and_is_another() {
             scrip_seal::fill_random,
         )
         .unwrap();
-        let IdSource::Alias(id) = drawn else { panic!("it is drawn") };
-        let text = id.as_str();
+        assert!(drawn.is_alias);
+        let text = drawn.id.as_str();
         assert_eq!((text.len(), &text[..8], &text[12..]), (16, "42424242", "4242"));
         assert_ne!(text, ONE);
         seen.insert(text.to_owned());
@@ -138,7 +135,7 @@ fn an_alias_that_came_out_badly_is_drawn_again() {
             &body(&number, None),
             scrip_seal::fill_random,
         );
-        let Ok(IdSource::Alias(id)) = drawn else { panic!("it was refused") };
+        let Ok(NewId { id, is_alias: true }) = drawn else { panic!("it was refused") };
         assert_ne!(id.as_str(), number);
     }
 }
