@@ -16,23 +16,23 @@ use crate::{
     wire::{
         self, answer,
         query::Query,
-        tokens::{list, search, token},
+        tokens::{list, search, token, token_response},
     },
 };
 
 pub(crate) fn create(mut asked: Asked) -> Handling {
     Box::pin(async move {
         let new = token::parse_new(wire::json::read(&asked.body)?)?;
-        let remember = asked.remember(token::created);
+        let remember = asked.remember(token_response::created);
         let written = create_token(&asked.app.vault, &asked.caller, new, remember).await?;
-        Ok(answer::token(token::created(&written), written.token))
+        Ok(answer::token(token_response::created(&written), written.token))
     })
 }
 
 pub(crate) fn get(asked: Asked) -> Handling {
     Box::pin(async move {
         let token = get_token(&asked.app.vault, &asked.caller, &path_id(&asked.id)?).await?;
-        Ok(answer::token(token::found(&token), token))
+        Ok(answer::token(token_response::found(&token), token))
     })
 }
 
@@ -40,9 +40,9 @@ pub(crate) fn update(mut asked: Asked) -> Handling {
     Box::pin(async move {
         let id = path_id(&asked.id)?;
         let patch = token::parse_patch(wire::json::read(&asked.body)?)?;
-        let remember = asked.remember(token::updated);
+        let remember = asked.remember(token_response::updated);
         let written = update_token(&asked.app.vault, &asked.caller, &id, patch, remember).await?;
-        Ok(answer::token(token::updated(&written), written.token))
+        Ok(answer::token(token_response::updated(&written), written.token))
     })
 }
 
