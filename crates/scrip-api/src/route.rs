@@ -7,6 +7,7 @@ use bytes::Bytes;
 use hyper::header::HeaderValue;
 use scrip_core::{
     audit::Operation,
+    error::Error,
     idempotency::{Claim, Remember, Rendered},
     policy::{Caller, Directory, Mandate, Needs, Origin},
 };
@@ -15,7 +16,9 @@ use zeroize::Zeroizing;
 
 use crate::{app::App, middleware::trace::TraceId, problem::Problem};
 
-pub(crate) type Handling = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
+/// What a handler returns.
+pub(crate) type Handled = Result<Response, Problem>;
+pub(crate) type Handling = Pin<Box<dyn Future<Output = Handled> + Send>>;
 
 /// One row: everything that is decided about a route, in one place.
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +93,11 @@ impl Asked {
     ) -> Option<Remember<T>> {
         self.claim.take().map(|claim| Remember::new(claim, render))
     }
+}
+
+/// An id in a path. A text that cannot be an id is nobody's.
+pub(crate) fn path_id<T>(text: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, Problem> {
+    parse(text).ok_or(Problem::Failed(Error::NotFound))
 }
 
 /// A row of what browsers and directory servers tell without a key.

@@ -73,7 +73,7 @@ struct Exporter {
 impl Exporter {
     async fn catch_up(&mut self, vault: &Vault) -> anyhow::Result<()> {
         for log in Log::ALL {
-            let heads = vault.store.list_heads(log).await.map_err(|it| explain(it.into()))?;
+            let heads = vault.store.list_heads(log).await.map_err(explain)?;
             for head in heads {
                 while self.tell_some(vault, log, &head).await? {}
             }
@@ -113,7 +113,7 @@ struct Batch {
 async fn batch(vault: &Vault, log: Log, head: &Head, told: Option<Told>) -> anyhow::Result<Batch> {
     let list = async |after| {
         let records = vault.store.list_records(log, head.tenant, after, RECORDS_AT_ONCE).await;
-        let mut records = records.map_err(|it| explain(it.into()))?;
+        let mut records = records.map_err(explain)?;
         records.retain(|it| it.n <= head.n);
         anyhow::Ok(records)
     };

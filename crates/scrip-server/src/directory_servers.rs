@@ -115,12 +115,12 @@ impl Servers {
 
     /// The files that may change while the server runs.
     pub fn credentials(&self) -> Vec<Arc<dyn Reload>> {
-        let of_tests = self.test.iter().filter_map(|it| match it.way() {
+        let of_tests = self.test.iter().filter_map(|it| match &it.way {
             ForTests::Secured(it) => Some(it),
             ForTests::Simulated(_) => None,
         });
-        let all = self.production.iter().map(|it| it.way()).chain(of_tests);
-        all.map(|it| it.credentials().reloaded()).collect()
+        let all = self.production.iter().map(|it| &it.way).chain(of_tests);
+        all.map(|it| it.credentials.reloaded()).collect()
     }
 }
 
@@ -146,8 +146,8 @@ impl DirectoryServers for Servers {
 
     fn link(&self, kind: TenantKind, scheme: Scheme) -> Option<Link> {
         match kind {
-            TenantKind::Production => find(&self.production, scheme).map(|it| it.link().clone()),
-            TenantKind::Test => find(&self.test, scheme).map(|it| it.link().clone()),
+            TenantKind::Production => find(&self.production, scheme).map(|it| it.link.clone()),
+            TenantKind::Test => find(&self.test, scheme).map(|it| it.link.clone()),
         }
     }
 
@@ -158,16 +158,12 @@ impl DirectoryServers for Servers {
         message: Zeroizing<Vec<u8>>,
     ) -> Asking<'a> {
         Box::pin(async move {
-            let missing = Err(Unanswered::NotSent);
+            let missing = Unanswered::NotSent;
             match kind {
-                TenantKind::Production => match find(&self.production, scheme) {
-                    Some(it) => it.ask(message).await,
-                    None => missing,
-                },
-                TenantKind::Test => match find(&self.test, scheme) {
-                    Some(it) => it.ask(message).await,
-                    None => missing,
-                },
+                TenantKind::Production => {
+                    find(&self.production, scheme).ok_or(missing)?.ask(message).await
+                }
+                TenantKind::Test => find(&self.test, scheme).ok_or(missing)?.ask(message).await,
             }
         })
     }

@@ -4,3 +4,4 @@ pub mod atomic_file;
 pub mod bin_file;
 pub mod head_file;
 pub mod secret_files;
+pub mod stamp;

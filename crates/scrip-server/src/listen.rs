@@ -223,7 +223,8 @@ impl Front {
         extend: impl FnOnce(Router) -> Router,
     ) -> Self {
         let (app, limits) = (Arc::clone(&node.app), node.settings.connections.clone());
-        let (http1, http2) = (http1(&limits), http2(&limits));
+        let http1 = http1(limits.header_deadline, BUFFER_BYTES_MAX);
+        let http2 = http2(&limits);
         let open = router::router(&app, |it| extend(access::with_metrics(it, node)));
         let sealed = router::sealed_router(&app, |it| access::with_metrics(it, node));
         Self { app, limits, tls, open, sealed, http1, http2 }
@@ -316,12 +317,13 @@ impl Front {
     }
 }
 
-fn http1(limits: &ConnectionLimits) -> http1::Builder {
+/// The deadline is for the head of a request, which must fit into the buffer.
+pub(crate) fn http1(header_deadline: Duration, buffer_bytes_max: usize) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(limits.header_deadline)
-        .max_buf_size(BUFFER_BYTES_MAX);
+        .header_read_timeout(header_deadline)
+        .max_buf_size(buffer_bytes_max);
     builder
 }
 

@@ -104,7 +104,7 @@ impl Settings {
             Memory::Free => Pages::Mapped,
         };
         let store = SqliteStore::open_with(&self.database(), pages, ticks);
-        let store = store.map_err(|error| explain(error.into()));
+        let store = store.map_err(explain);
         let store = store.with_context(|| match control::ask(folder) {
             Some(it) => format!("{} is served by process {}", folder.display(), it.pid),
             None => format!("{} cannot be opened", folder.display()),
@@ -181,7 +181,7 @@ impl Settings {
         }
         let folder = self.folder()?;
         let store = SqliteStore::open_beside(&self.database());
-        let store = store.map_err(|error| explain(error.into()));
+        let store = store.map_err(explain);
         let store = store.with_context(|| format!("{} cannot be opened", folder.display()))?;
         Ok(vault(Arc::new(store)))
     }
@@ -200,7 +200,7 @@ impl Settings {
             let rows = PostgresRows::open(postgres.clone()).await;
             return Ok(Box::new(rows.map_err(|it| of_postgres(&postgres, it))?));
         }
-        let rows = SqliteRows::open(&self.database()).map_err(|it| explain(it.into()));
+        let rows = SqliteRows::open(&self.database()).map_err(explain);
         let rows = rows.with_context(|| format!("{} cannot be opened", folder.display()))?;
         let busy = || format!("another process has {} open; stop it first", folder.display());
         Ok(Box::new(rows.with_context(busy)?))
@@ -236,7 +236,7 @@ impl Settings {
             };
         }
         let store = SqliteStore::open_beside(&self.database());
-        let store = store.map_err(|error| explain(error.into()));
+        let store = store.map_err(explain);
         let folder = self.storage.data_dir.display();
         store.map(drop).with_context(|| format!("{folder} cannot be opened"))
     }
@@ -244,7 +244,7 @@ impl Settings {
 
 /// What went wrong with PostgreSQL, and where that is. Its password is not in it.
 fn of_postgres(postgres: &PostgresSettings, error: StoreError) -> anyhow::Error {
-    explain(error.into()).context(format!("{} cannot be used", postgres.shown()))
+    explain(error).context(format!("{} cannot be used", postgres.shown()))
 }
 
 /// # Errors
@@ -295,8 +295,8 @@ pub fn create_folder(folder: &Path) -> anyhow::Result<bool> {
 }
 
 /// The cause of a failed start is for the operator, who is reading.
-pub fn explain(error: Error) -> anyhow::Error {
-    match error {
+pub fn explain(error: impl Into<Error>) -> anyhow::Error {
+    match error.into() {
         Error::Unavailable(cause) | Error::Internal(cause) => anyhow::anyhow!("{cause}"),
         Error::Invalid(fields) => {
             let say = |it: &FieldError| format!("{} {}", it.field, it.problem);

@@ -146,7 +146,7 @@ async fn keys(vault: &Vault, source: &dyn KeySource, file: &Path) -> anyhow::Res
     let id = match known {
         Some(id) => id,
         None => {
-            let name = Name::parse("Development").map_err(|it| explain(it.into()))?;
+            let name = Name::parse("Development").map_err(explain)?;
             create_tenant(vault, source, name, TenantKind::Test, tenant::Settings::default())
                 .await
                 .map_err(explain)?
@@ -169,7 +169,7 @@ async fn applications(
     pepper: &Pepper,
 ) -> anyhow::Result<Keys> {
     let create = async |name, kind, access| {
-        let name = Name::parse(name).map_err(|it| explain(it.into()))?;
+        let name = Name::parse(name).map_err(explain)?;
         let new = NewApplication { name, kind, access, create_key: CreateKey::Yes };
         let mandate = Mandate::of_operator(Arc::clone(tenant));
         let created = create_application(vault, mandate, pepper, new, None).await;

@@ -3,7 +3,7 @@
 use scrip_core::policy::ApplicationKind;
 
 use crate::{
-    route::{Asked, Handling},
+    route::{Asked, Handled},
     wire::{
         answer,
         policy::application::{self, KIND_RULE},
@@ -11,16 +11,13 @@ use crate::{
     },
 };
 
-pub(crate) fn list(asked: Asked) -> Handling {
-    Box::pin(async move {
-        let query = Query::parse(asked.query.as_deref());
-        let kind = match query.one("application_type")? {
-            None => None,
-            Some(text) => Some(
-                ApplicationKind::parse(text)
-                    .ok_or_else(|| invalid("application_type", KIND_RULE))?,
-            ),
-        };
-        Ok(answer::rendered(application::permissions(kind)))
-    })
+pub(crate) async fn list(asked: Asked) -> Handled {
+    let query = Query::parse(asked.query.as_deref());
+    let kind = match query.one("application_type")? {
+        None => None,
+        Some(text) => Some(
+            ApplicationKind::parse(text).ok_or_else(|| invalid("application_type", KIND_RULE))?,
+        ),
+    };
+    Ok(answer::rendered(application::permissions(kind)))
 }

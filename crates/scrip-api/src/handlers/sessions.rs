@@ -6,27 +6,23 @@ use scrip_core::operations::access_sessions::{
 };
 
 use crate::{
-    route::{Asked, Handling},
+    route::{Asked, Handled},
     wire::{self, answer, policy::session},
 };
 
 /// Not remembered: every browser has the public key, and would be given another one's session by a
 /// guessed idempotency key. To begin a second session harms nobody.
-pub(crate) fn create(asked: Asked) -> Handling {
-    Box::pin(async move {
-        let (vault, pepper) = (&asked.app.vault, asked.app.pepper()?);
-        let created = create_access_session(vault, asked.mandate()?, &pepper).await?;
-        Ok(answer::rendered(session::created(&created)))
-    })
+pub(crate) async fn create(asked: Asked) -> Handled {
+    let (vault, pepper) = (&asked.app.vault, asked.app.pepper()?);
+    let created = create_access_session(vault, asked.mandate()?, &pepper).await?;
+    Ok(answer::rendered(session::created(&created)))
 }
 
-pub(crate) fn authorize(mut asked: Asked) -> Handling {
-    Box::pin(async move {
-        let authorization = session::parse_authorization(wire::json::read(&asked.body)?)?;
-        let remember = asked.remember(session::authorized);
-        let (vault, pepper) = (&asked.app.vault, asked.app.pepper()?);
-        let mandate = asked.mandate()?;
-        authorize_access_session(vault, mandate, &pepper, authorization, remember).await?;
-        Ok(answer::rendered(answer::done()))
-    })
+pub(crate) async fn authorize(mut asked: Asked) -> Handled {
+    let authorization = session::parse_authorization(wire::json::read(&asked.body)?)?;
+    let remember = asked.remember(session::authorized);
+    let (vault, pepper) = (&asked.app.vault, asked.app.pepper()?);
+    let mandate = asked.mandate()?;
+    authorize_access_session(vault, mandate, &pepper, authorization, remember).await?;
+    Ok(answer::rendered(answer::done()))
 }

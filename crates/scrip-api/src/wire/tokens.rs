@@ -6,4 +6,5 @@ pub(crate) mod list;
 pub(crate) mod search;
 pub(crate) mod token;
 pub(crate) mod token_intent;
+pub(crate) mod token_response;
 pub(crate) mod tokenize;

@@ -36,7 +36,7 @@ where
     F: Fn() -> anyhow::Result<Arc<dyn KeySource>>,
 {
     let store = &*app.vault.store;
-    let founded = store.load_directory().await.map_err(|it| explain(it.into()))?;
+    let founded = store.load_directory().await.map_err(explain)?;
     let founded = founded.system_keys.is_some();
     if !founded {
         anyhow::bail!("the vault is empty; run: scrip init");

@@ -22,7 +22,7 @@ pub enum Form {
 }
 
 pub(crate) trait Value: Sized {
-    const FORM: Form;
+    const FORM: Form = Form::Text;
 
     /// The value, or the rule that the text broke. The rule never quotes the text.
     fn parse(text: &str) -> Result<Self, String>;
@@ -73,8 +73,6 @@ impl Value for bool {
 }
 
 impl Value for SocketAddr {
-    const FORM: Form = Form::Text;
-
     fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be an address with a port, such as 127.0.0.1:4242 or [::1]:4242";
         text.parse().map_err(|_| rule.to_owned())
@@ -82,16 +80,12 @@ impl Value for SocketAddr {
 }
 
 impl Value for PathBuf {
-    const FORM: Form = Form::Text;
-
     fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() { Err("must not be empty".to_owned()) } else { Ok(text.into()) }
     }
 }
 
 impl Value for String {
-    const FORM: Form = Form::Text;
-
     fn parse(text: &str) -> Result<Self, String> {
         Ok(text.to_owned())
     }
@@ -114,8 +108,6 @@ impl<T: Value> Value for Option<T> {
 macro_rules! words {
     ($Kind:ident, $rule:literal: $($text:literal => $variant:ident),+) => {
         impl Value for $Kind {
-            const FORM: Form = Form::Text;
-
             fn parse(text: &str) -> Result<Self, String> {
                 match text {
                     $($text => Ok(Self::$variant),)+
@@ -159,8 +151,6 @@ pub enum EpochKeysAt {
 }
 
 impl Value for EpochKeysAt {
-    const FORM: Form = Form::Text;
-
     fn parse(text: &str) -> Result<Self, String> {
         if text.starts_with("redis") {
             return RedisUrl::parse(text).map(|it| Self::Redis(Box::new(it)));
@@ -187,8 +177,6 @@ pub enum Export {
 }
 
 impl Value for Export {
-    const FORM: Form = Form::Text;
-
     fn parse(text: &str) -> Result<Self, String> {
         let path = |it: &str| {
             let path = text.strip_prefix(it).map(PathBuf::from);
@@ -205,8 +193,6 @@ impl Value for Export {
 pub struct HostNames(pub Vec<String>);
 
 impl Value for HostNames {
-    const FORM: Form = Form::Text;
-
     fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be host names between commas, without ports, such as scrip.internal";
         let is_plain = |it: char| it.is_ascii_alphanumeric() || ['-', '.', '_'].contains(&it);
@@ -226,8 +212,6 @@ words! { Trust, "must be cautious or wall": "cautious" => Cautious, "wall" => Wa
 pub struct Endpoint(pub(crate) String);
 
 impl Value for Endpoint {
-    const FORM: Form = Form::Text;
-
     fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be an address in plain HTTP such as http://127.0.0.1:4318; for TLS, run a \
                     collector beside the server";
@@ -262,8 +246,6 @@ words! { LogFormat, "must be auto, json or text": "auto" => Auto, "json" => Json
 pub struct LogFilter(pub(crate) String);
 
 impl Value for LogFilter {
-    const FORM: Form = Form::Text;
-
     fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be a filter such as info or scrip_server=debug";
         EnvFilter::try_new(text).map_err(|_| rule.to_owned())?;

@@ -34,7 +34,7 @@ impl Address {
 
 /// Of a directory server: with TLS, and nothing else.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SecureUrl(Address);
+pub struct SecureUrl(pub(crate) Address);
 
 impl SecureUrl {
     /// # Errors
@@ -42,10 +42,6 @@ impl SecureUrl {
     pub fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be such as https://ds.example:443/path";
         Address::parse(text, "https", 443).map(Self).ok_or_else(|| rule.to_owned())
-    }
-
-    pub(crate) fn address(&self) -> &Address {
-        &self.0
     }
 }
 

@@ -47,9 +47,9 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 pub(crate) struct Connected<W> {
     scheme: Scheme,
-    way: W,
-    link: Link,
-    timing: Timing,
+    pub(super) way: W,
+    pub(super) link: Link,
+    pub(super) timing: Timing,
     ranges: ArcSwapOption<CardRanges>,
     counts: Counts,
 }
@@ -89,18 +89,6 @@ impl<W: Way> Connected<W> {
             failures: Counter::default(),
         };
         Self { scheme, way, link, timing, ranges: ArcSwapOption::empty(), counts }
-    }
-
-    pub(crate) fn way(&self) -> &W {
-        &self.way
-    }
-
-    pub(crate) fn link(&self) -> &Link {
-        &self.link
-    }
-
-    pub(crate) fn timing(&self) -> Timing {
-        self.timing
     }
 
     pub(crate) fn held(&self) -> Option<Arc<CardRanges>> {

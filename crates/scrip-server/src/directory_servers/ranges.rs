@@ -125,7 +125,7 @@ async fn ask<W: Way>(
     peer: &Connected<W>,
     serial_number: Option<Text<1, 20>>,
 ) -> Result<Told, Failure> {
-    let link = peer.link();
+    let link = &peer.link;
     let unfit = |_| Failure::Unbelieved("our own settings do not fit a message".to_owned());
     let id = TransId::parse(&Uuid::new_v4().to_string()).map_err(unfit)?;
     let operator_id = link.operator_id.as_deref().map(Text::parse).transpose();
@@ -138,9 +138,9 @@ async fn ask<W: Way>(
         extensions: None,
     };
     let question = Question { message: message.to_json(), answer_bytes_max: RANGES_BYTES_MAX };
-    let Timing { connect, answer } = peer.timing();
+    let Timing { connect, answer } = peer.timing;
     let timing = Timing { connect, answer: answer.max(ANSWER_DEADLINE_LEAST) };
-    let answered = client::ask(peer.way(), question, timing).await;
+    let answered = client::ask(&peer.way, question, timing).await;
     let answer =
         answered.map_err(|Failed { unanswered, cause }| Failure::Unanswered(unanswered, cause))?;
     apart(move || read(&answer, &id)).await?

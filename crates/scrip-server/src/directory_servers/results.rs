@@ -5,8 +5,8 @@ pub mod vouch;
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
-use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::{Request, body::Incoming, service::service_fn};
+use hyper_util::rt::TokioIo;
 use scrip_api::routes::callbacks::verified::receive_verified;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -20,6 +20,7 @@ pub use crate::directory_servers::results::vouch::{Doorkeeper, ResultsPlan, Trus
 use crate::{
     listen::{
         connection::Activity,
+        http1,
         limited_stream::{LimitedStream, StreamLimits},
         tls::Watched,
     },
@@ -122,9 +123,8 @@ async fn connect(
         let client = app.proxies.client(peer.ip(), request.headers());
         Ok::<_, Infallible>(receive_verified(app, &schemes, client, request).await)
     });
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(deadline).max_buf_size(HEAD_BYTES_MAX);
-    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let http1 = http1(deadline, HEAD_BYTES_MAX);
+    let mut connection = std::pin::pin!(http1.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         // Whoever breaks off is no event of ours.
         _ = connection.as_mut() => (),

@@ -40,7 +40,7 @@ pub(crate) trait Way: fmt::Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub(crate) struct Secured {
     addresses: Vec<Address>,
-    credentials: Arc<Watched<ClientConfig>>,
+    pub(super) credentials: Arc<Watched<ClientConfig>>,
 }
 
 /// To the simulator, in clear and on this machine. It has nothing to do with [`Secured`], and only
@@ -72,16 +72,12 @@ impl Secured {
     /// # Errors
     /// A file is missing or damaged, or the key is not the certificate's.
     pub(crate) fn new(plan: &SecuredPlan) -> anyhow::Result<Self> {
-        let addresses = plan.urls.iter().map(|it| it.address().clone()).collect();
+        let addresses = plan.urls.iter().map(|it| it.0.clone()).collect();
         let files = [&plan.client_certificate, &plan.client_key, &plan.roots].map(Clone::clone);
         let section = plan.section.clone();
         let read = move |files: &[PathBuf]| client_config(&section, files);
         let credentials = Watched::load(plan.section.clone(), files.to_vec(), Box::new(read))?;
         Ok(Self { addresses, credentials: Arc::new(credentials) })
-    }
-
-    pub(crate) fn credentials(&self) -> &Arc<Watched<ClientConfig>> {
-        &self.credentials
     }
 }
 

@@ -1,9 +1,8 @@
 //! The file with imported BIN data: a command writes it, and a server takes it over.
 
 use std::{
-    fs::{self, File, Metadata},
+    fs::File,
     io::{ErrorKind, Read, Write},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -12,7 +11,7 @@ use std::{
 use anyhow::Context;
 use scrip_core::card::bin_data::{BinData, BinTable};
 
-use crate::files::atomic_file;
+use crate::files::{atomic_file, stamp::Stamp};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// More than a table of [`BinTable::ROWS_MAX`] rows can have.
@@ -43,25 +42,6 @@ pub fn write(path: &Path, table: &BinTable) -> anyhow::Result<()> {
     let draft = path.with_extension(format!("{}.draft", std::process::id()));
     let written = atomic_file::replace(path, &draft, |file| file.write_all(&table.to_bytes()));
     written.with_context(|| format!("{} cannot be written", path.display()))
-}
-
-/// What tells one file from another that took its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
-    inode: u64,
-    bytes: u64,
-    modified: (i64, i64),
-}
-
-impl Stamp {
-    fn of(path: &Path) -> Option<Self> {
-        let stamp = |it: Metadata| Self {
-            inode: it.ino(),
-            bytes: it.len(),
-            modified: (it.mtime(), it.mtime_nsec()),
-        };
-        fs::metadata(path).ok().map(stamp)
-    }
 }
 
 /// Takes over the file if it is another than was seen; what is there now. One that is damaged is told

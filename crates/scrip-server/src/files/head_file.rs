@@ -58,7 +58,7 @@ pub async fn update(path: &Path, vault: &Vault) -> anyhow::Result<()> {
     let known = text.map(|it| parse(path, key, &it)).transpose()?;
     let mut next = BTreeMap::new();
     for log in Log::ALL {
-        let ends = vault.store.list_heads(log).await.map_err(|it| explain(it.into()))?;
+        let ends = vault.store.list_heads(log).await.map_err(explain)?;
         // One that somebody altered says nothing; what was kept of it stays.
         let ours = ends.iter().filter(|it| it.is_ours(key, log));
         next.extend(ours.map(|it| ((log, it.tenant), KeptHead::of(log, it))));
@@ -104,7 +104,7 @@ async fn goes_on(
         Went::Back => Ok(false),
         Went::On => {
             let has = still_has(&*vault.store, key, then).await;
-            has.map_err(|it| explain(it.into()))
+            has.map_err(explain)
         }
     }
 }

@@ -123,6 +123,18 @@ impl<S> LimitedStream<S> {
         }
     }
 
+    fn note_write(
+        &mut self,
+        context: &mut Context<'_>,
+        polled: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        match &polled {
+            Poll::Ready(done) => self.progress(done.as_ref().map_or(0, |it| *it)),
+            Poll::Pending => return self.wait(context),
+        }
+        polled
+    }
+
     fn progress(&mut self, bytes: usize) {
         if let Some(waiting) = self.waiting.take() {
             let waited = ticks().saturating_sub(waiting.since);
@@ -159,13 +171,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for LimitedStream<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match Pin::new(&mut self.inner).poll_write(context, bytes) {
-            Poll::Ready(done) => {
-                self.progress(done.as_ref().map_or(0, |it| *it));
-                Poll::Ready(done)
-            }
-            Poll::Pending => self.wait(context),
-        }
+        let polled = Pin::new(&mut self.inner).poll_write(context, bytes);
+        self.note_write(context, polled)
     }
 
     fn poll_write_vectored(
@@ -173,13 +180,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for LimitedStream<S> {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match Pin::new(&mut self.inner).poll_write_vectored(context, slices) {
-            Poll::Ready(done) => {
-                self.progress(done.as_ref().map_or(0, |it| *it));
-                Poll::Ready(done)
-            }
-            Poll::Pending => self.wait(context),
-        }
+        let polled = Pin::new(&mut self.inner).poll_write_vectored(context, slices);
+        self.note_write(context, polled)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -2,8 +2,6 @@
 
 use std::{
     fmt,
-    fs::{self, Metadata},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -18,6 +16,8 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 use tokio_rustls::TlsAcceptor;
+
+use crate::files::stamp::Stamp;
 
 pub(crate) const H2: &[u8] = b"h2";
 pub(crate) const HTTP_1_1: &[u8] = b"http/1.1";
@@ -39,14 +39,6 @@ pub(crate) type Read<T> = Box<dyn Fn(&[PathBuf]) -> anyhow::Result<Arc<T>> + Sen
 
 /// The certificate that clients are shown.
 pub type Certificates = Watched<ServerConfig>;
-
-/// A file that was replaced or written has another.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Stamp {
-    inode: u64,
-    bytes: u64,
-    modified: (i64, i64),
-}
 
 type Stamps = Vec<Option<Stamp>>;
 
@@ -141,12 +133,7 @@ pub async fn watch(all: Vec<Arc<dyn Reload>>, every: Duration) {
 }
 
 fn stamps(files: &[PathBuf]) -> Stamps {
-    let stamp = |it: Metadata| Stamp {
-        inode: it.ino(),
-        bytes: it.size(),
-        modified: (it.mtime(), it.mtime_nsec()),
-    };
-    files.iter().map(|it| fs::metadata(it).ok().map(stamp)).collect()
+    files.iter().map(|it| Stamp::of(it)).collect()
 }
 
 fn read(files: &[PathBuf]) -> anyhow::Result<Arc<ServerConfig>> {

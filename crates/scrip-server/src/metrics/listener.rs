@@ -19,10 +19,9 @@ use hyper::{
     body::Incoming,
     header::HOST,
     http::{request::Parts, uri::Authority},
-    server::conn::http1,
     service::service_fn,
 };
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use scrip_api::{
     app::limits::MinimumRate,
     handlers::probes,
@@ -41,6 +40,7 @@ use crate::{
     listen::{
         connection::Activity,
         connection_table::{Admission, ConnectionTable, Slot},
+        http1,
         limited_stream::{LimitedStream, StreamLimits},
     },
     metrics::{access, key::MetricsKey},
@@ -155,9 +155,7 @@ async fn connect(shared: &Shared, stream: TcpStream, slot: &Slot, activity: Arc<
         activity.end();
         Ok::<_, Infallible>(response)
     });
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(DEADLINE).max_buf_size(HEAD_BYTES_MAX);
-    let connection = builder.serve_connection(stream, service);
+    let connection = http1(DEADLINE, HEAD_BYTES_MAX).serve_connection(stream, service);
     tokio::select! {
         // A client that breaks off is no event of ours.
         _ = connection => (),

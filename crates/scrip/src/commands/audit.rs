@@ -108,7 +108,7 @@ async fn walk(
         Some(postgres) => connect(postgres).await?.walk_log(log, begin, watch).await,
         None => walk_log(&settings.database(), log, log_bytes_max, begin, watch),
     };
-    walked.map_err(|it| explain(it.into()))
+    walked.map_err(explain)
 }
 
 /// More than anybody reads; all of them are in the JSON.

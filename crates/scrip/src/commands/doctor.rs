@@ -272,7 +272,7 @@ async fn inside(settings: &Settings, vault: &Vault) -> Vec<Finding> {
     const LOG_BYTES_MANY: u64 = 512 * 1024 * 1024;
     let mut findings = Vec::new();
     match vault.store.status().await {
-        Err(error) => findings.push(bad("store", format!("{:#}", explain(error.into())))),
+        Err(error) => findings.push(bad("store", format!("{:#}", explain(error)))),
         Ok(status) => {
             let says = format!("{}, schema {}", status.engine, status.schema);
             findings.push(good("store", says));
@@ -346,7 +346,7 @@ async fn clock(vault: &Vault, directory: &Directory) -> Finding {
 async fn deletions(vault: &Vault, directory: &Directory) -> Vec<Finding> {
     let forged = match forged_deletions(vault).await {
         Ok(forged) => forged,
-        Err(error) => return vec![bad("deletions", format!("{:#}", explain(error.into())))],
+        Err(error) => return vec![bad("deletions", format!("{:#}", explain(error)))],
     };
     let say = |it: TenantId| {
         let says =

@@ -58,7 +58,7 @@ struct Made {
 async fn found(settings: &Settings) -> anyhow::Result<Made> {
     settings.create_store().await?;
     let vault = settings.open_vault_beside().await?;
-    let known = vault.store.load_directory().await.map_err(|it| explain(it.into()))?;
+    let known = vault.store.load_directory().await.map_err(explain)?;
     let founded = known.system_keys.is_some();
     let file = settings.root_key_file();
     if founded && settings.root_key.is_none() && !file.exists() {

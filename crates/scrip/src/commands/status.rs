@@ -21,7 +21,7 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
     let server = control::ask(&settings.storage.data_dir);
     let status = runtime()?.block_on(async {
         let vault = settings.open_vault_beside().await?;
-        let status = vault.store.status().await.map_err(|it| explain(it.into()))?;
+        let status = vault.store.status().await.map_err(explain)?;
         drop(vault);
         record_if_key_present(&settings, "status").await;
         anyhow::Ok(status)

@@ -6,13 +6,13 @@ use scrip_core::{
 };
 use serde_json::{Map, Value};
 
-use crate::wire::tokens::{token, token_intent};
+use crate::wire::tokens::{token_intent, token_response};
 
 pub(crate) const WHOLES: Wholes = Wholes { token: whole, intent: whole_intent };
 
 /// As Get Token shows it, under the same names.
 fn whole(view: TokenView) -> Plain {
-    let rendered = token::found(&view);
+    let rendered = token_response::found(&view);
     let mut object: Map<String, Value> = serde_json::from_str(&rendered.body).unwrap_or_default();
     if let Some(data) = view.detail.and_then(|it| it.shown.into_data()) {
         object.insert("data".to_owned(), data.into_exposed());

@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::wire::{
     ParseError, answer,
     query::{Query, invalid, pagination},
-    tokens::token,
+    tokens::token_response,
 };
 
 /// A container with its path and a row's number, sealed, is far shorter.
@@ -132,7 +132,7 @@ fn tokens(pagination: &impl Serialize, views: Vec<TokenView>) -> Response {
             body.push(',');
         }
         let start = body.len();
-        body.push_str(&token::found(view).body);
+        body.push_str(&token_response::found(view).body);
         tokens.push(Span { token, start, end: body.len() });
     }
     body.push_str("]}");

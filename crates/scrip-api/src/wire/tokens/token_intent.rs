@@ -16,7 +16,8 @@ use crate::wire::{
     fields::{Field, Fields},
     tokens::{
         card::{CardBody, card},
-        token::{BankBody, bank, parse_containers},
+        token::parse_containers,
+        token_response::{BankBody, bank},
     },
 };
 

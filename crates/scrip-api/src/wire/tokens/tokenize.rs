@@ -8,7 +8,10 @@ use scrip_core::{
 };
 use serde_json::{Map, Value};
 
-use crate::wire::{ParseError, tokens::token};
+use crate::wire::{
+    ParseError,
+    tokens::{token, token_response},
+};
 
 /// The body with its tokens taken out. They are known by their order.
 pub(crate) enum Form {
@@ -121,7 +124,7 @@ impl Form {
             Self::Kept(value) => to.body.push_str(&value.to_string()),
             Self::Token(at) => {
                 let start = to.body.len();
-                let object = written.get(*at).map(token::created);
+                let object = written.get(*at).map(token_response::created);
                 to.body.push_str(&object.map(|it| it.body).unwrap_or_default());
                 to.tokens.push(Span { token: *at, start, end: to.body.len() });
             }

@@ -8,7 +8,7 @@ use redis::{Client, ConnectionInfo, IntoConnectionInfo};
 use scrip_core::policy::rate_limit::{Action, Rate};
 use zeroize::Zeroizing;
 
-use crate::config::value::{Form, Value};
+use crate::config::value::Value;
 
 /// `200/10s`, `50/60s block 10s`, or `off`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,8 +19,6 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const REQUESTS_MAX: u32 = 1_000_000;
 
 impl Value for RateText {
-    const FORM: Form = Form::Text;
-
     fn parse(text: &str) -> Result<Self, String> {
         if text == "off" {
             return Ok(Self(None));
@@ -71,8 +69,6 @@ fn number(text: &str) -> Option<u64> {
 pub struct Networks(pub(crate) Vec<IpNet>);
 
 impl Value for Networks {
-    const FORM: Form = Form::Text;
-
     fn parse(text: &str) -> Result<Self, String> {
         let network = |it: &str| {
             let it = it.trim();
@@ -103,8 +99,6 @@ fn unmapped(network: IpNet) -> IpNet {
 pub struct RedisUrl(ConnectionInfo);
 
 impl Value for RedisUrl {
-    const FORM: Form = Form::Text;
-
     fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be such as redis://10.0.0.5:6379/0 or rediss://user@redis.internal/";
         let known = ["redis://", "rediss://"].iter().any(|it| text.starts_with(it));

@@ -2,15 +2,13 @@
 
 use scrip_store::postgres::PostgresSettings;
 
-use crate::config::value::{Form, Value};
+use crate::config::value::Value;
 
 /// Where PostgreSQL is. It may hold a password, so its text goes nowhere.
 #[derive(Debug, Clone)]
 pub struct StorageUrl(pub(crate) PostgresSettings);
 
 impl Value for StorageUrl {
-    const FORM: Form = Form::Text;
-
     fn parse(text: &str) -> Result<Self, String> {
         PostgresSettings::parse(text).map(Self).map_err(|it| it.to_string())
     }

@@ -1,6 +1,6 @@
 //! Kinds of values in the settings of 3-D Secure, and the sections of the schemes.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use hyper::Uri;
 use rustls::pki_types::ServerName;
@@ -8,7 +8,7 @@ use scrip_core::policy::TenantKind;
 use scrip_threeds::{code::Scheme, format::Text};
 
 use crate::{
-    config::value::{Form, Value},
+    config::value::Value,
     directory_servers::{
         address::{LoopbackUrl, SecureUrl},
         world,
@@ -24,8 +24,6 @@ pub enum PublicUrl {
 }
 
 impl Value for PublicUrl {
-    const FORM: Form = Form::Text;
-
     fn parse(text: &str) -> Result<Self, String> {
         if text == "listen" {
             return Ok(Self::Listen);
@@ -56,8 +54,6 @@ impl BaseUrl {
 const BASE_BYTES_MAX: usize = 256;
 
 impl Value for BaseUrl {
-    const FORM: Form = Form::Text;
-
     fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be such as https://vault.example, without a slash at the end";
         let uri: Uri = text.parse().map_err(|_| rule.to_owned())?;
@@ -74,8 +70,6 @@ impl Value for BaseUrl {
 }
 
 impl Value for LoopbackUrl {
-    const FORM: Form = Form::Text;
-
     fn parse(text: &str) -> Result<Self, String> {
         Self::parse(text)
     }
@@ -86,8 +80,6 @@ impl Value for LoopbackUrl {
 pub struct SecureUrls(pub(crate) Vec<SecureUrl>);
 
 impl Value for SecureUrls {
-    const FORM: Form = Form::Text;
-
     fn parse(text: &str) -> Result<Self, String> {
         let urls =
             text.split(',').map(|it| SecureUrl::parse(it.trim())).collect::<Result<_, _>>()?;
@@ -96,8 +88,6 @@ impl Value for SecureUrls {
 }
 
 impl<const MAX: usize> Value for Text<1, MAX> {
-    const FORM: Form = Form::Text;
-
     fn parse(text: &str) -> Result<Self, String> {
         Self::parse(text).map_err(|_| format!("must have 1 to {MAX} characters, none of control"))
     }
@@ -124,19 +114,11 @@ pub struct SchemeSettings {
 pub struct SubjectName(pub(crate) ServerName<'static>);
 
 impl Value for SubjectName {
-    const FORM: Form = Form::Text;
-
     fn parse(text: &str) -> Result<Self, String> {
         match ServerName::try_from(text.to_owned()) {
             Ok(name @ ServerName::DnsName(_)) => Ok(Self(name)),
             Ok(_) | Err(_) => Err("must be a DNS name such as ds.scheme.example".to_owned()),
         }
-    }
-}
-
-impl SchemeSettings {
-    pub fn client_key(&self) -> &Path {
-        &self.client_key
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) async fn look(settings: &Settings, postgres: PostgresSettings) -> Vec
         Transport::Plain => good("transport", "in clear, as storage.url says, or on this machine"),
     };
     let health = match connect(postgres).await {
-        Ok(store) => store.health().await.map_err(|it| explain(it.into())),
+        Ok(store) => store.health().await.map_err(explain),
         // The store's own finding says why.
         Err(_) => return vec![transport],
     };

@@ -114,7 +114,7 @@ async fn create(operator: &Operator, arguments: &CreateArguments) -> anyhow::Res
         Kind::Management => ApplicationKind::Management,
     };
     let new = NewApplication {
-        name: Name::parse(&arguments.name).map_err(|it| explain(it.into()))?,
+        name: Name::parse(&arguments.name).map_err(explain)?,
         kind,
         access: rights(arguments, kind)?,
         create_key: if arguments.no_key { CreateKey::No } else { CreateKey::Yes },

@@ -121,7 +121,7 @@ fn read_key(file: Option<&PathBuf>) -> anyhow::Result<ApiKeyText> {
             input.take(KEY_BYTES_MAX).read_to_string(&mut text)?;
         }
     }
-    ApiKeyText::parse(&text).map_err(|it| explain(it.into()))
+    ApiKeyText::parse(&text).map_err(explain)
 }
 
 async fn import(operator: &Operator, application: &str, key: ApiKeyText) -> anyhow::Result<Said> {

@@ -153,7 +153,7 @@ async fn create(operator: &Operator, name: &str, kind: Kind) -> anyhow::Result<S
         Kind::Test => TenantKind::Test,
         Kind::Production => TenantKind::Production,
     };
-    let name = Name::parse(name).map_err(|it| explain(it.into()))?;
+    let name = Name::parse(name).map_err(explain)?;
     let (vault, source) = (&operator.vault, &*operator.source);
     let created = create_tenant(vault, source, name, kind, Settings::default()).await;
     let id = created.map_err(explain)?;
@@ -327,7 +327,7 @@ async fn set(operator: &Operator, tenant: &str, pairs: &[String]) -> anyhow::Res
     let mut tried = tenant.quotas;
     for pair in pairs {
         let (name, value) = pair.split_once('=').context("a quota is set by NAME=VALUE")?;
-        tried.set(name, value).map_err(|it| explain(it.into()))?;
+        tried.set(name, value).map_err(explain)?;
         if asked.iter().any(|(known, _)| known == name) {
             bail!("{name} is given twice");
         }

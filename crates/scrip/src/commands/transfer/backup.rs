@@ -113,7 +113,7 @@ fn back_up(
         progress.tell(it.done_bytes, it.all_bytes);
     };
     let copied = copy_database(&settings.database(), &draft.path, log_bytes_max, watch);
-    let copied = copied.map_err(|it| explain(it.into())).context("no backup was made")?;
+    let copied = copied.map_err(explain).context("no backup was made")?;
     let manifest = manifest(copied, made_at);
     let written = complete(&mut draft.file, &manifest, &mut at.progress("checksum"));
     let length = written.with_context(|| format!("{name} cannot be written"))?;
@@ -194,7 +194,7 @@ fn verify(arguments: &VerifyArguments, environment: &Environment) -> anyhow::Res
 pub(crate) fn inspect(database: &Path, at: &Where) -> anyhow::Result<Examined> {
     let mut progress = at.progress("reading the database through");
     let examined = examine(database, move || progress.tick());
-    examined.map_err(|it| explain(it.into())).context("this backup cannot be used")
+    examined.map_err(explain).context("this backup cannot be used")
 }
 
 /// Whether the root key opens it; what else there is to say then.

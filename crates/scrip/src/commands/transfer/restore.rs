@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &RestoreArguments, environment: &Environment) -> an
     backup.check(&mut at.progress("checksum"))?;
     init::make_folder(&settings)?;
     process::confine_command(&settings.server)?;
-    let vacancy = vacate(&settings.database()).map_err(|it| explain(it.into()))?;
+    let vacancy = vacate(&settings.database()).map_err(explain)?;
     let Some(_vacancy) = vacancy else {
         bail!("another process has {} open; stop it first", folder.display());
     };
@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &RestoreArguments, environment: &Environment) -> an
     let manifest = draft.fill(&mut backup, at)?;
     let warnings = judge(&draft.path, &settings, arguments)?;
     take_out_access(&draft.path, &draft.access)
-        .map_err(|it| explain(it.into()))
+        .map_err(explain)
         .context("the access log cannot be taken out of this backup")?;
     let aside = set_aside(&folder).context("the vault that is there cannot be moved aside")?;
     let head_file = set_head_aside(&settings)?;
@@ -204,9 +204,7 @@ fn judge(
 ) -> anyhow::Result<Vec<String>> {
     let mut examined = inspect(database, &arguments.at)?;
     if !examined.is_current {
-        upgrade(database)
-            .map_err(|it| explain(it.into()))
-            .context("it cannot be brought up to date")?;
+        upgrade(database).map_err(explain).context("it cannot be brought up to date")?;
         examined = inspect(database, &arguments.at)?;
     }
     if arguments.without_key { Ok(Vec::new()) } else { try_key(settings, examined) }

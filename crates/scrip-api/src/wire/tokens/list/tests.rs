@@ -6,7 +6,7 @@ use crate::{
     openapi::tests::{assert_examples, assert_limit_usize},
     wire::tokens::{
         list::{CURSOR_CHARS_MAX, CursorPagination, IDS_MAX},
-        token::tests::examples_of_found,
+        token_response::tests::examples_of_found,
     },
 };
 

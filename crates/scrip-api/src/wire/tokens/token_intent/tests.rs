@@ -13,8 +13,8 @@ use crate::{
     openapi::tests::{assert_examples, assert_limit_usize},
     wire::tokens::{
         card,
-        token::bank,
         token_intent::{AUTHENTICATION_CHARS_MAX, TokenIntentBody},
+        token_response::bank,
     },
 };
 

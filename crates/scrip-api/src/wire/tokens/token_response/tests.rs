@@ -12,7 +12,7 @@ use crate::{
         answer::render,
         tokens::{
             card,
-            token::{BankBody, DetailBody, ExtrasBody, TokenBody},
+            token_response::{BankBody, DetailBody, ExtrasBody, TokenBody},
         },
     },
 };

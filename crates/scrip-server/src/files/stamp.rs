@@ -1,0 +1,25 @@
+//! What tells one file from another that took its name, or from itself before it was written.
+
+use std::{
+    fs::{self, Metadata},
+    os::unix::fs::MetadataExt,
+    path::Path,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+}
+
+impl Stamp {
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let stamp = |it: Metadata| Self {
+            inode: it.ino(),
+            bytes: it.len(),
+            modified: (it.mtime(), it.mtime_nsec()),
+        };
+        fs::metadata(path).ok().map(stamp)
+    }
+}
