@@ -7,7 +7,6 @@ mod engine;
 mod maintenance;
 mod policy;
 pub mod sent;
-mod sessions;
 mod tokens;
 pub mod transfer;
 
@@ -25,6 +24,7 @@ use crate::{
         engine::{lane::Lane, pool::Pool, transaction::Transaction},
         tokens::group::Writes,
     },
+    sql::{DeleteSome, Execute, Outcome, Parameter, parameters},
 };
 
 pub use crate::postgres::connect::{
@@ -46,6 +46,39 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
+    /// Writes for a tenant in a transaction, which keeps what the outcome says is kept.
+    pub(crate) async fn write<T: Outcome>(
+        &self,
+        tenant: TenantId,
+        work: impl AsyncFnOnce(&mut Transaction) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut transaction = self.begin(tenant).await?;
+        let outcome = work(&mut transaction).await?;
+        match outcome.is_kept() {
+            true => transaction.commit().await?,
+            false => transaction.roll_back().await?,
+        }
+        Ok(outcome)
+    }
+
+    /// The same: whoever writes for a tenant waits for its turn.
+    pub(crate) async fn write_waiting<T: Outcome>(
+        &self,
+        tenant: TenantId,
+        work: impl AsyncFnOnce(&mut Transaction) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.write(tenant, work).await
+    }
+
+    pub(crate) async fn delete_some(
+        &self,
+        delete: &DeleteSome,
+        by: impl Into<Parameter<'static>>,
+    ) -> Result<usize, StoreError> {
+        let some = parameters![by.into(), delete.postgres_rows_max];
+        self.of_every_tenant().execute(delete.sql.postgres, &some).await
+    }
+
     async fn begin(&self, tenant: TenantId) -> Result<Transaction, StoreError> {
         Transaction::begin(&self.pool, Lane { log: Log::Audit, tenant }, 0).await
     }

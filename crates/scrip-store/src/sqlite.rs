@@ -4,27 +4,35 @@ mod audit;
 mod engine;
 mod maintenance;
 mod policy;
-mod sessions;
 pub mod statement_list;
 mod tokens;
 pub mod transfer;
 
-use std::{fs::File, path::PathBuf};
+use std::{fs::File, path::PathBuf, time::Duration};
 
 use rusqlite::Connection;
-use scrip_core::store::{StoreError, StoreFuture};
+use scrip_core::{
+    id::TenantId,
+    store::{StoreError, StoreFuture},
+};
 
 use crate::{
     claims::Claims,
+    sql::{DeleteSome, Outcome, Parameter, parameters, run_ready},
     sqlite::{
         audit::access_log::AccessLog,
         engine::{
-            checkpoint::Checkpointer, readers::Readers, transaction::Transaction, writer::Writer,
+            checkpoint::Checkpointer, readers::Readers, statement::execute,
+            transaction::Transaction, writer::Writer,
         },
     },
 };
 
 pub use crate::sqlite::{audit::trail, engine::connection::Pages, maintenance::backup};
+
+/// What a crowd of other writes may keep one waiting that must not be refused.
+const TURNS_MAX: u32 = 200;
+const TURN: Duration = Duration::from_millis(50);
 
 /// Fields end in this order: the checkpointer and the readers before the writer, whose connection
 /// is then the last and tidies the log away; the lock after all of them.
@@ -48,8 +56,53 @@ impl SqliteStore {
         Box::pin(async move { self.readers.read(work) })
     }
 
+    /// Single statements about one tenant, which they name.
+    pub(crate) fn of(&self, _: TenantId) -> &Readers {
+        &self.readers
+    }
+
+    /// Single statements about every tenant.
+    pub(crate) fn of_every_tenant(&self) -> &Readers {
+        &self.readers
+    }
+
+    /// Writes for a tenant in the next commit, which keeps what the outcome says is kept.
+    pub(crate) async fn write<T: Outcome + Send + 'static>(
+        &self,
+        _: TenantId,
+        work: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.writer.write_if(move |it| run_ready(work(it)), T::is_kept).await
+    }
+
+    /// The same, which waits where others are told that the writer has too much to do.
+    pub(crate) async fn write_waiting<T: Outcome + Send + 'static>(
+        &self,
+        tenant: TenantId,
+        work: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError> + Clone + Send + 'static,
+    ) -> Result<T, StoreError> {
+        for _ in 0..TURNS_MAX {
+            match self.write(tenant, work.clone()).await {
+                Err(StoreError::Busy) => tokio::time::sleep(TURN).await,
+                done => return done,
+            }
+        }
+        Err(StoreError::Busy)
+    }
+
+    pub(crate) async fn delete_some(
+        &self,
+        delete: &'static DeleteSome,
+        by: impl Into<Parameter<'static>> + Send + 'static,
+    ) -> Result<usize, StoreError> {
+        let some = move |it: &mut Transaction<'_>| {
+            execute(it, delete.sql.sqlite, &parameters![by.into(), delete.sqlite_rows_max])
+        };
+        self.writer.write(some).await
+    }
+
     /// Writes to the vault in the next commit.
-    fn write<T: Send + 'static>(
+    fn write_old<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> StoreFuture<'_, T> {

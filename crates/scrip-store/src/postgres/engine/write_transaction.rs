@@ -7,8 +7,8 @@ use crate::{
         statement::{PostgresClient, count, raw},
         transaction::Transaction,
     },
-    rules::{answers::shown_token, sessions::NO_LAST_EVENT},
-    sql::{Execute, Parameter, WriteTransaction, parameters, required},
+    rules::answers::shown_token,
+    sql::{Execute, NO_LAST_EVENT, Parameter, WriteTransaction, parameters, required},
 };
 
 /// The row is what makes a request be answered once: whoever comes second, on whichever node, finds

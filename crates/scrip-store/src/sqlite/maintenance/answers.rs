@@ -58,6 +58,8 @@ impl AnswerStore for SqliteStore {
     }
 
     fn forget_answers(&self, before: Timestamp) -> StoreFuture<'_, usize> {
-        self.write(move |it| execute(it, FORGET_ANSWERS, &parameters![FORGOTTEN_AT_ONCE, before]))
+        self.write_old(move |it| {
+            execute(it, FORGET_ANSWERS, &parameters![FORGOTTEN_AT_ONCE, before])
+        })
     }
 }

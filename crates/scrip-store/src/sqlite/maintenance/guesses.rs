@@ -69,10 +69,10 @@ impl GuessStore for SqliteStore {
     }
 
     fn insert_guesses(&self, tenant: TenantId, records: Vec<GuessRecord>) -> StoreFuture<'_, ()> {
-        self.write(move |it| insert_guesses(it, tenant, &records))
+        self.write_old(move |it| insert_guesses(it, tenant, &records))
     }
 
     fn sweep_guesses(&self, expired: Timestamp) -> StoreFuture<'_, usize> {
-        self.write(move |it| execute(it, SWEEP_GUESSES, &parameters![expired, SWEPT_AT_ONCE]))
+        self.write_old(move |it| execute(it, SWEEP_GUESSES, &parameters![expired, SWEPT_AT_ONCE]))
     }
 }

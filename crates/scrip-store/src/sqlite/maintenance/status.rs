@@ -51,23 +51,23 @@ fn size(path: &Path) -> u64 {
 
 impl Maintenance for SqliteStore {
     fn sweep_tokens(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        self.write(move |it| sweep(it, Ending::Token, ended, &audit))
+        self.write_old(move |it| sweep(it, Ending::Token, ended, &audit))
     }
 
     fn sweep_token_intents(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        self.write(move |it| sweep(it, Ending::TokenIntent, ended, &audit))
+        self.write_old(move |it| sweep(it, Ending::TokenIntent, ended, &audit))
     }
 
     fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize> {
-        self.write(move |it| sweep_cvcs(it, ended))
+        self.write_old(move |it| sweep_cvcs(it, ended))
     }
 
     fn sweep_sessions(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        self.write(move |it| sweep(it, Ending::Session, ended, &audit))
+        self.write_old(move |it| sweep(it, Ending::Session, ended, &audit))
     }
 
     fn note_time(&self, noted: NotedTime) -> StoreFuture<'_, ()> {
-        self.write(move |it| run_ready(note_time(it, noted)))
+        self.write_old(move |it| run_ready(note_time(it, noted)))
     }
 
     fn known_time(&self) -> StoreFuture<'_, Option<NotedTime>> {

@@ -78,7 +78,7 @@ impl PolicyTransaction for Transaction<'_> {
 
 impl PolicyStore for SqliteStore {
     fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()> {
-        self.write(move |it| run_ready(insert_tenant(it, &records, &audit)))
+        self.write_old(move |it| run_ready(insert_tenant(it, &records, &audit)))
     }
 
     fn change_policy(

@@ -51,6 +51,6 @@ impl DirectoryStore for SqliteStore {
     }
 
     fn insert_system_keys(&self, keys: SystemKeys) -> StoreFuture<'_, ()> {
-        self.write(move |it| run_ready(insert_system_keys(it, &keys)))
+        self.write_old(move |it| run_ready(insert_system_keys(it, &keys)))
     }
 }

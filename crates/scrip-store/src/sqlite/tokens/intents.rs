@@ -65,7 +65,7 @@ impl TokenIntentStore for SqliteStore {
         written: Beside,
     ) -> StoreFuture<'_, ()> {
         let tenant = inquiry.tenant().id;
-        self.write(move |it| run_ready(insert_token_intent(it, tenant, &intent, &written)))
+        self.write_old(move |it| run_ready(insert_token_intent(it, tenant, &intent, &written)))
     }
 
     fn find_token_intent(
@@ -85,6 +85,6 @@ impl TokenIntentStore for SqliteStore {
         audit: AuditRecord,
     ) -> StoreFuture<'_, Changed> {
         let tenant = inquiry.tenant().id;
-        self.write(move |it| run_ready(end_token_intent(it, tenant, id, &audit, "deleted")))
+        self.write_old(move |it| run_ready(end_token_intent(it, tenant, id, &audit, "deleted")))
     }
 }

@@ -267,6 +267,6 @@ impl TokenStore for SqliteStore {
 
     fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
         let tenant = permit.tenant().id;
-        self.write(move |it| run_ready(delete_token(it, tenant, &delete)))
+        self.write_old(move |it| run_ready(delete_token(it, tenant, &delete)))
     }
 }

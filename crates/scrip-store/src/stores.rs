@@ -1,0 +1,4 @@
+//! Store traits whose methods are the same in both engines.
+
+mod access_sessions;
+pub(crate) mod sessions;
