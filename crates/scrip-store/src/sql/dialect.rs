@@ -27,20 +27,26 @@ macro_rules! delete_some {
     ) => {
         $crate::sql::DeleteSome {
             sql: $crate::sql::Dialects {
-                sqlite: delete_some!($name, $table, $condition, $sqlite_key, ""),
-                postgres: delete_some!(
+                sqlite: $crate::sql::delete_some!(sqlite, $name, $table, $condition, $sqlite_key),
+                postgres: $crate::sql::delete_some!(
+                    postgres,
                     $name,
                     $table,
                     $condition,
-                    $postgres_key,
-                    " FOR UPDATE SKIP LOCKED"
+                    $postgres_key
                 ),
             },
             sqlite_rows_max: $sqlite_rows_max,
             postgres_rows_max: $postgres_rows_max,
         }
     };
-    ($name:literal, $table:literal, $condition:literal, $key:literal, $lock:literal) => {
+    (sqlite, $name:expr, $table:literal, $condition:literal, $key:literal) => {
+        $crate::sql::delete_some!($name, $table, $condition, $key, "")
+    };
+    (postgres, $name:expr, $table:literal, $condition:literal, $key:literal) => {
+        $crate::sql::delete_some!($name, $table, $condition, $key, " FOR UPDATE SKIP LOCKED")
+    };
+    ($name:expr, $table:literal, $condition:literal, $key:literal, $lock:literal) => {
         concat!(
             "-- ",
             $name,

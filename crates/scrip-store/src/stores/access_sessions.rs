@@ -1,6 +1,7 @@
 //! Access sessions.
 
 use scrip_core::{
+    audit::Log,
     policy::{AccessSessionId, AccessSessionRecord, Mandate, Signed, access_session::Authorized},
     store::{AccessSessionStore, Beside, Changed, StoreError, StoreFuture},
     time::Timestamp,
@@ -136,7 +137,7 @@ impl AccessSessionStore {
     }
 
     fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(self.delete_some(&FORGET_SESSIONS, before))
+        Box::pin(self.delete_some(Log::Audit, &FORGET_SESSIONS, before))
     }
 
     fn list_access_sessions<'a>(

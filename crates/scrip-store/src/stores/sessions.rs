@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use scrip_core::{
+    audit::Log,
     id::{SessionId, TenantId, TokenId},
     policy::Inquiry,
     store::{Changed, EventStore, SessionStore, StoreError, StoreFuture},
@@ -250,7 +251,7 @@ impl EventStore {
     }
 
     fn forget_events(&self, before: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(self.delete_some(&FORGET_EVENTS, before))
+        Box::pin(self.delete_some(Log::Audit, &FORGET_EVENTS, before))
     }
 }
 }

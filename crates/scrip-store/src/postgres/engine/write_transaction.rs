@@ -4,7 +4,7 @@ use scrip_core::{audit::AuditRecord, id::TenantId, idempotency::AnswerRecord, st
 
 use crate::{
     postgres::engine::{
-        statement::{PostgresClient, count, raw},
+        statement::{PostgresClient, raw},
         transaction::Transaction,
     },
     rules::answers::shown_token,
@@ -37,7 +37,7 @@ WHERE one = 1 RETURNING last";
 
 impl Execute for Transaction {
     async fn execute(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<usize, StoreError> {
-        self.execute_raw(sql, &raw(parameters)).await.map(count)
+        self.execute_raw(sql, &raw(parameters)).await
     }
 }
 
