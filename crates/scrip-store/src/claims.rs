@@ -5,10 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use scrip_core::{
-    idempotency::{AskedAnswer, Claim, Claimed, StoredAnswer},
-    store::{StoreError, StoreFuture},
-};
+use scrip_core::idempotency::Claim;
 
 #[derive(Debug, Default, Clone)]
 pub struct Claims(Arc<Mutex<HashSet<[u8; 32]>>>);
@@ -28,17 +25,6 @@ impl Claims {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let claimed = held.insert(digest);
         claimed.then(|| Claim::new(digest, Box::new(Held { claims: self.clone(), digest })))
-    }
-
-    /// The right to answer a request, or its answer, which `find` looks for.
-    pub(crate) async fn claim<'a>(
-        &self,
-        asked: AskedAnswer,
-        find: impl FnOnce(AskedAnswer) -> StoreFuture<'a, Option<StoredAnswer>>,
-    ) -> Result<Claimed, StoreError> {
-        let Some(claim) = self.take(asked.digest) else { return Ok(Claimed::InFlight) };
-        let found = find(asked).await?;
-        Ok(found.map_or(Claimed::Claim(claim), Claimed::Answered))
     }
 }
 

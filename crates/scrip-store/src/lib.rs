@@ -6,6 +6,7 @@ pub mod postgres;
 mod rules;
 mod sql;
 pub mod sqlite;
+mod stores;
 pub mod transfer;
 mod uses;
 

@@ -6,11 +6,13 @@
 //! appearance: so they appear in order, which `sqlite/engine/statement.rs` checks.
 
 mod column;
+mod dialect;
 mod parameter;
 mod statements;
 
 pub(crate) use crate::sql::{
     column::{ColumnReader, MISSING_COLUMNS, optional, required},
+    dialect::{DeleteSome, Dialects, Outcome, delete_some, for_both_engines},
     parameter::{Parameter, parameters},
-    statements::{Execute, Statements, WriteTransaction, run_ready},
+    statements::{Execute, NO_LAST_EVENT, Statements, WriteTransaction, run_ready},
 };

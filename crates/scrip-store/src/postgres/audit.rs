@@ -1,5 +1,4 @@
 //! The two logs and their chains.
 
 pub(crate) mod access_log;
-pub(crate) mod log;
 pub(crate) mod trail;

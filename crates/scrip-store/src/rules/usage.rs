@@ -6,7 +6,7 @@ use scrip_core::{
     token::{TokenType, TypeUsage},
 };
 
-use crate::sql::{ColumnReader, required};
+use crate::sql::{ColumnReader, DeleteSome, delete_some, required};
 
 /// Columns: the type, how many there are, and when the last was made.
 pub(crate) fn type_usage(row: &dyn ColumnReader) -> Result<TypeUsage, StoreError> {
@@ -27,6 +27,38 @@ pub(crate) fn guess(row: &dyn ColumnReader) -> Result<GuessRecord, StoreError> {
         expires_at: required(row, 3)?,
     })
 }
+
+pub(crate) const SWEEP_GUESSES: DeleteSome = delete_some!(
+    "sweep_guesses",
+    "guesses",
+    "expires_at <= $1",
+    sqlite: "tenant, bucket, number" up to 128,
+    postgres: "tenant, bucket, number" up to 256,
+);
+
+pub(crate) const SWEEP_CREATED: DeleteSome = delete_some!(
+    "sweep_created",
+    "usage_months",
+    "month < $1",
+    sqlite: "month, tenant" up to 128,
+    postgres: "tenant, month" up to 128,
+);
+
+pub(crate) const SWEEP_MONTHS: DeleteSome = delete_some!(
+    "sweep_months",
+    "active_months",
+    "month < $1",
+    sqlite: "month, tenant" up to 128,
+    postgres: "tenant, month" up to 128,
+);
+
+pub(crate) const SWEEP_ACTIVE: DeleteSome = delete_some!(
+    "sweep_active",
+    "active_tokens",
+    "month < $1",
+    sqlite: "month, tenant, token" up to 128,
+    postgres: "tenant, month, token" up to 128,
+);
 
 /// A count that somebody made negative is none.
 pub(crate) fn count(row: &dyn ColumnReader, at: usize) -> Result<u64, StoreError> {

@@ -13,6 +13,8 @@ use scrip_core::{audit::AuditRecord, id::TenantId, idempotency::AnswerRecord, st
 
 use crate::sql::{column::ColumnReader, parameter::Parameter};
 
+pub(crate) const NO_LAST_EVENT: StoreError = StoreError::Corrupt("the number of events is gone");
+
 /// Where statements that read go.
 pub(crate) trait Statements {
     /// Every row that a statement gives, decoded.

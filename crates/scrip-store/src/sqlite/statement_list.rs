@@ -2,13 +2,12 @@
 //! them. Each has its name in its first line.
 
 use crate::{
-    rules,
     sqlite::{
         engine::write_transaction,
         maintenance::sweep,
-        sessions::threeds,
         tokens::{entries, listing, survey, writes},
     },
+    stores::sessions,
 };
 
 #[must_use]
@@ -20,8 +19,7 @@ pub fn list_statements() -> Vec<&'static str> {
         survey::STATEMENTS,
         sweep::STATEMENTS,
         write_transaction::STATEMENTS,
-        rules::sessions::STATEMENTS,
-        threeds::STATEMENTS,
+        sessions::STATEMENTS,
     ];
     all.concat()
 }

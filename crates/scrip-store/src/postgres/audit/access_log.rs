@@ -32,30 +32,37 @@ enum Work {
     Used(Vec<(Month, TokenId)>),
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct AccessLog(Gathering<Work, ()>);
+#[derive(Debug)]
+pub(crate) struct AccessLog {
+    waiting: Gathering<Work, ()>,
+    pool: Pool,
+}
 
 impl AccessLog {
+    pub(crate) fn new(pool: Pool) -> Self {
+        Self { waiting: Gathering::default(), pool }
+    }
+
     /// Answers once it is durable.
-    pub(crate) async fn record(&self, pool: &Pool, access: Access) -> Result<(), StoreError> {
-        let (tenant, pool) = (access.tenant, pool.clone());
+    pub(crate) async fn record(&self, access: Access) -> Result<(), StoreError> {
+        let (tenant, pool) = (access.tenant, self.pool.clone());
         let bytes = access.seen.len().saturating_mul(RECORD_BYTES);
-        self.0.done(tenant, Work::Seen(access), bytes, |turn| write(turn, pool)).await
+        self.waiting.done(tenant, Work::Seen(access), bytes, |turn| write(turn, pool)).await
     }
 
     /// After a write that used them. Nobody waits for it. Should it come to nothing, a token is
     /// counted one use later.
-    pub(crate) fn note_used(&self, pool: &Pool, tenant: TenantId, tokens: Vec<(Month, TokenId)>) {
+    pub(crate) fn note_active(&self, tenant: TenantId, tokens: Vec<(Month, TokenId)>) {
         if tokens.is_empty() {
             return;
         }
-        let pool = pool.clone();
+        let pool = self.pool.clone();
         let bytes = tokens.len().saturating_mul(RECORD_BYTES);
-        drop(self.0.hand(tenant, Work::Used(tokens), bytes, |turn| write(turn, pool)));
+        drop(self.waiting.hand(tenant, Work::Used(tokens), bytes, |turn| write(turn, pool)));
     }
 
     pub(crate) fn measures(&self) -> LogMeasures {
-        self.0.measures(Log::Access.as_str())
+        self.waiting.measures(Log::Access.as_str())
     }
 }
 

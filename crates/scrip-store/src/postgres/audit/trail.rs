@@ -13,12 +13,8 @@ use scrip_core::{
 };
 
 use crate::{
-    postgres::{
-        audit::log::{LIST_ALL_RECORDS, LIST_CHECKPOINTS, LIST_HEADS},
-        engine::fault::fault,
-    },
+    postgres::{PostgresStore, engine::fault::fault},
     rules::audit::log::{WalkBeginning, begin_walk, verify_row},
-    sql::parameters,
 };
 
 /// Records that are asked for at once, and after which it is told how far it is.
@@ -31,12 +27,11 @@ pub(crate) async fn walk_log(
     begin: impl FnOnce(Ends) -> Verifier,
     mut watch: impl FnMut(u64, u64),
 ) -> Result<Verifier, StoreError> {
-    let of = log.as_str();
-    let log = parameters![of];
-    let begun = begin_walk(transaction, LIST_HEADS, LIST_CHECKPOINTS, &log, begin).await?;
+    let statements = PostgresStore::chain_statements(log);
+    let begun = begin_walk(transaction, statements, begin).await?;
     let WalkBeginning { mut verifier, records: all } = begun;
-    let statement = transaction.prepare_cached(LIST_ALL_RECORDS).await.map_err(fault)?;
-    let records = transaction.bind(&statement, &[&of]).await.map_err(fault)?;
+    let statement = transaction.prepare_cached(statements.list_all_records).await.map_err(fault)?;
+    let records = transaction.bind(&statement, &[]).await.map_err(fault)?;
     let mut done = 0_u64;
     loop {
         let rows = transaction.query_portal(&records, ROWS).await.map_err(fault)?;

@@ -2,10 +2,7 @@
 
 use scrip_core::store::StoreError;
 
-use crate::postgres::engine::{
-    row::column,
-    statement::{PostgresClient, query},
-};
+use crate::postgres::engine::{row::column, statement::PostgresClient};
 
 /// What it says of itself. An engine that only speaks PostgreSQL's protocol may not know some of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,13 +25,13 @@ const SUPERUSER: &str = "
 SELECT coalesce((SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user), false)";
 
 pub(crate) async fn health(client: &impl PostgresClient) -> Result<Health, StoreError> {
-    let rows = query(client, VERSION, &[]).await?;
+    let rows = client.rows(VERSION, &[]).await?;
     let version = rows.first().map(|row| column(row, 0)).transpose()?.unwrap_or_default();
     let mut durability = Vec::new();
     for name in ["synchronous_commit", "fsync"] {
         durability.extend(setting(client, name).await?.map(|it| (name, it)));
     }
-    let rows = query(client, SUPERUSER, &[]).await?;
+    let rows = client.rows(SUPERUSER, &[]).await?;
     let is_superuser = rows.first().map(|row| column(row, 0)).transpose()?.unwrap_or_default();
     let connections_max = setting(client, "max_connections").await?;
     let connections_max = connections_max.and_then(|it| it.parse().ok());
@@ -45,6 +42,6 @@ async fn setting(
     client: &impl PostgresClient,
     name: &'static str,
 ) -> Result<Option<String>, StoreError> {
-    let rows = query(client, SETTING, &[&name]).await?;
+    let rows = client.rows(SETTING, &[&name]).await?;
     rows.first().map_or(Ok(None), |row| column(row, 0))
 }

@@ -10,15 +10,19 @@ use scrip_core::{
 };
 use tokio_postgres::IsolationLevel;
 
-use crate::postgres::{
-    Health, Migrated, PostgresSettings, PostgresStore,
-    audit::trail,
-    connect::{health, listen::Changes, migrate, roles},
-    engine::{
-        fault::{fault, unavailable},
-        scope::Scope,
+use crate::{
+    claims::Claims,
+    postgres::{
+        Health, Migrated, PostgresSettings, PostgresStore,
+        audit::{access_log::AccessLog, trail},
+        connect::{health, listen::Changes, migrate, roles},
+        engine::{
+            fault::{fault, unavailable},
+            scope::Scope,
+        },
+        tokens::group::Writes,
+        transfer,
     },
-    transfer,
 };
 
 impl PostgresStore {
@@ -61,8 +65,8 @@ impl PostgresStore {
         }
         transfer::check_finished(&held).await?;
         held.release();
-        let (access, writes, claims) = Default::default();
-        Ok(Self { pool, access, writes, claims, changes })
+        let (access, writes) = (AccessLog::new(pool.clone()), Writes::new(pool.clone()));
+        Ok(Self { pool, access, writes, claims: Claims::default(), changes })
     }
 
     /// What the operator should know of the server.

@@ -39,23 +39,6 @@ pub(crate) trait PostgresClient: Sync {
     ) -> impl Future<Output = Result<Vec<Row>, StoreError>> + Send;
 }
 
-pub(crate) async fn query(
-    client: &impl PostgresClient,
-    sql: &str,
-    parameters: &[&(dyn ToSql + Sync)],
-) -> Result<Vec<Row>, StoreError> {
-    client.rows(sql, parameters).await
-}
-
-/// How many rows it changed.
-pub(crate) async fn execute(
-    client: &Single<'_>,
-    sql: &str,
-    parameters: &[&(dyn ToSql + Sync)],
-) -> Result<u64, StoreError> {
-    client.execute_raw(sql, parameters).await
-}
-
 /// Shared code asks with parameters of both engines.
 impl<C: PostgresClient> Statements for C {
     async fn query<T>(
@@ -92,7 +75,7 @@ impl PostgresClient for Held {
 
 impl Execute for Held {
     async fn execute(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<usize, StoreError> {
-        self.execute_raw(sql, &raw(parameters)).await.map(count)
+        self.execute_raw(sql, &raw(parameters)).await
     }
 }
 
@@ -107,13 +90,13 @@ impl Held {
         &self,
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<u64, StoreError> {
+    ) -> Result<usize, StoreError> {
         let client = self.client()?;
         let done = async {
             let statement = client.prepare_cached(sql).await?;
             client.execute(&statement, parameters).await
         };
-        self.in_time(done).await?.map_err(fault)
+        self.in_time(done).await?.map(count).map_err(fault)
     }
 }
 
@@ -191,17 +174,18 @@ impl PostgresClient for Single<'_> {
 
 impl Execute for Single<'_> {
     async fn execute(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<usize, StoreError> {
-        self.execute_raw(sql, &raw(parameters)).await.map(count)
+        self.execute_raw(sql, &raw(parameters)).await
     }
 }
 
 impl Single<'_> {
-    async fn execute_raw(
+    /// How many rows it changed.
+    pub(crate) async fn execute_raw(
         &self,
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<u64, StoreError> {
-        alone!(self, execute, sql, parameters)
+    ) -> Result<usize, StoreError> {
+        alone!(self, execute, sql, parameters).map(count)
     }
 }
 
@@ -268,7 +252,7 @@ pub(crate) async fn not_after(
 }
 
 /// Rows that a statement changed.
-pub(crate) fn count(rows: u64) -> usize {
+fn count(rows: u64) -> usize {
     usize::try_from(rows).unwrap_or(usize::MAX)
 }
 
@@ -287,9 +271,5 @@ impl PostgresStore {
     /// For tables that belong to nobody.
     pub(crate) fn of_no_tenant(&self) -> Single<'_> {
         Single::new(&self.pool, Scope::no_tenant())
-    }
-
-    pub(crate) async fn at_one_instant(&self, scope: Scope) -> Result<Instant, StoreError> {
-        Instant::new(&self.pool, scope).await
     }
 }

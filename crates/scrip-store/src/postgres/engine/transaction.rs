@@ -210,7 +210,7 @@ impl Transaction {
         &self,
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<u64, StoreError> {
+    ) -> Result<usize, StoreError> {
         self.held.execute_raw(sql, parameters).await
     }
 

@@ -4,11 +4,11 @@ use scrip_core::{audit::AuditRecord, id::TenantId, idempotency::AnswerRecord, st
 
 use crate::{
     postgres::engine::{
-        statement::{PostgresClient, count, raw},
+        statement::{PostgresClient, raw},
         transaction::Transaction,
     },
-    rules::{answers::shown_token, sessions::NO_LAST_EVENT},
-    sql::{Execute, Parameter, WriteTransaction, parameters, required},
+    rules::answers::shown_token,
+    sql::{Execute, NO_LAST_EVENT, Parameter, WriteTransaction, parameters, required},
 };
 
 /// The row is what makes a request be answered once: whoever comes second, on whichever node, finds
@@ -37,7 +37,7 @@ WHERE one = 1 RETURNING last";
 
 impl Execute for Transaction {
     async fn execute(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<usize, StoreError> {
-        self.execute_raw(sql, &raw(parameters)).await.map(count)
+        self.execute_raw(sql, &raw(parameters)).await
     }
 }
 

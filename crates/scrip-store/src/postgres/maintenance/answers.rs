@@ -3,16 +3,15 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use scrip_core::{
-    idempotency::{AnswerRecord, AskedAnswer, Claimed, StoredAnswer},
-    store::{AnswerStore, StoreError, StoreFuture},
-    time::Timestamp,
+    idempotency::{AnswerRecord, AskedAnswer, StoredAnswer},
+    store::StoreError,
     token::{Outcome, Render},
 };
 
 use crate::{
     postgres::{PostgresStore, engine::fault::unavailable},
     rules::answers::{stored_answer, stored_part},
-    sql::{ColumnReader, Execute, Statements, optional, parameters},
+    sql::{ColumnReader, Statements, optional, parameters},
 };
 
 /// What is to be remembered of a write. It is made once, and of what became of it then.
@@ -62,44 +61,20 @@ FROM answers LEFT JOIN LATERAL (
 WHERE answers.tenant = $1 AND answers.digest = $2 AND answers.created_at > $3
 ORDER BY shown.at";
 
-async fn find_answer(
-    client: &impl Statements,
-    asked: &AskedAnswer,
-) -> Result<Option<StoredAnswer>, StoreError> {
-    let AskedAnswer { tenant, digest, now, since } = asked;
-    let answer = |row: &dyn ColumnReader| {
-        let part = optional::<i64>(row, 2)?.map(|_| stored_part(row, 2)).transpose()?;
-        Ok((stored_answer(row, *digest)?, part))
-    };
-    let of = parameters![*tenant, digest, *since, *now];
-    let rows = client.query(FIND_ANSWER, &of, answer).await?;
-    let (mut answers, parts): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
-    let parts = parts.into_iter().flatten().collect();
-    Ok(answers.pop().map(|answer| StoredAnswer { parts, ..answer }))
-}
-
-/// Whoever else forgets at the same time forgets others.
-const FORGET_ANSWERS: &str = "
--- forget_answers
-DELETE FROM answers WHERE (tenant, digest) IN (
-    SELECT tenant, digest FROM answers WHERE created_at <= $1 ORDER BY created_at LIMIT $2
-    FOR UPDATE SKIP LOCKED
-)";
-
-const FORGOTTEN_AT_ONCE: i64 = 256;
-
-impl AnswerStore for PostgresStore {
-    fn claim_answer(&self, asked: AskedAnswer) -> StoreFuture<'_, Claimed> {
-        let find = move |asked: AskedAnswer| -> StoreFuture<'_, _> {
-            Box::pin(async move { find_answer(&self.of(asked.tenant), &asked).await })
+impl PostgresStore {
+    pub(crate) async fn find_answer(
+        &self,
+        asked: AskedAnswer,
+    ) -> Result<Option<StoredAnswer>, StoreError> {
+        let AskedAnswer { tenant, digest, now, since } = asked;
+        let answer = |row: &dyn ColumnReader| {
+            let part = optional::<i64>(row, 2)?.map(|_| stored_part(row, 2)).transpose()?;
+            Ok((stored_answer(row, digest)?, part))
         };
-        Box::pin(self.claims.claim(asked, find))
-    }
-
-    fn forget_answers(&self, before: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(async move {
-            let some = parameters![before, FORGOTTEN_AT_ONCE];
-            self.of_every_tenant().execute(FORGET_ANSWERS, &some).await
-        })
+        let of = parameters![tenant, &digest, since, now];
+        let rows = self.of(tenant).query(FIND_ANSWER, &of, answer).await?;
+        let (mut answers, parts): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+        let parts = parts.into_iter().flatten().collect();
+        Ok(answers.pop().map(|answer| StoredAnswer { parts, ..answer }))
     }
 }

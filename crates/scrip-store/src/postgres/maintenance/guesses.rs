@@ -2,6 +2,7 @@
 //! tenant's turn: a count is kept by its number, and the later time wins.
 
 use scrip_core::{
+    audit::Log,
     id::TenantId,
     policy::guessing_budget::{Bucket, GuessRecord},
     store::{GuessStore, StoreFuture},
@@ -12,13 +13,10 @@ use tokio_postgres::types::ToSql;
 use crate::{
     postgres::{
         PostgresStore,
-        engine::{
-            columns::Columns,
-            statement::{PostgresClient, execute},
-        },
+        engine::{columns::Columns, statement::PostgresClient},
     },
-    rules::usage::guess,
-    sql::{Execute, parameters},
+    rules::usage::{SWEEP_GUESSES, guess},
+    sql::parameters,
 };
 
 const FIND_GUESSES: &str = "
@@ -33,14 +31,6 @@ INSERT INTO guesses (tenant, bucket, number, counted_at, expires_at)
 ON CONFLICT (tenant, bucket, number) DO UPDATE SET
     counted_at = greatest(guesses.counted_at, excluded.counted_at),
     expires_at = greatest(guesses.expires_at, excluded.expires_at)";
-
-const SWEEP_GUESSES: &str = "
--- sweep_guesses
-DELETE FROM guesses WHERE (tenant, bucket, number) IN (
-    SELECT tenant, bucket, number FROM guesses WHERE expires_at <= $1 LIMIT $2
-    FOR UPDATE SKIP LOCKED)";
-
-const SWEPT_AT_ONCE: i64 = 256;
 
 impl GuessStore for PostgresStore {
     fn find_guesses<'a>(
@@ -73,14 +63,11 @@ impl GuessStore for PostgresStore {
             );
             let of: &(dyn ToSql + Sync) = &tenant.0;
             let columns: Vec<_> = std::iter::once(of).chain(rows.raw()).collect();
-            execute(&self.of(tenant), INSERT_GUESSES, &columns).await.map(drop)
+            self.of(tenant).execute_raw(INSERT_GUESSES, &columns).await.map(drop)
         })
     }
 
     fn sweep_guesses(&self, expired: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(async move {
-            let some = parameters![expired, SWEPT_AT_ONCE];
-            self.of_every_tenant().execute(SWEEP_GUESSES, &some).await
-        })
+        Box::pin(self.delete_some(Log::Audit, &SWEEP_GUESSES, expired))
     }
 }

@@ -1,17 +1,12 @@
 //! What a tenant uses. What tokens there are is counted as they come and go (`tally.rs`); what is
 //! active is noted in the transaction of the record of the read.
 
-use scrip_core::{
-    policy::Mandate,
-    store::{StoreError, StoreFuture, UsageStore},
-    time::Month,
-    token::Usage,
-};
+use scrip_core::{id::TenantId, store::StoreError, time::Month, token::Usage};
 
 use crate::{
     postgres::{PostgresStore, engine::transaction::Transaction},
     rules::usage::{count, type_usage},
-    sql::{ColumnReader, Execute, Statements, optional, parameters},
+    sql::{ColumnReader, Statements, optional, parameters},
 };
 
 /// One row for each type, and one for the month.
@@ -50,54 +45,20 @@ pub(crate) async fn note_active(
     transaction.execute_raw(NOTE_ACTIVE, &[&tenant, &months, &tokens]).await.map(drop)
 }
 
-const SWEPT_AT_ONCE: i64 = 128;
-
-const SWEEP: [&str; 3] = [
-    "
--- sweep_created
-DELETE FROM usage_months WHERE (tenant, month) IN (
-    SELECT tenant, month FROM usage_months WHERE month < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)",
-    "
--- sweep_months
-DELETE FROM active_months WHERE (tenant, month) IN (
-    SELECT tenant, month FROM active_months WHERE month < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)",
-    "
--- sweep_active
-DELETE FROM active_tokens WHERE (tenant, month, token) IN (
-    SELECT tenant, month, token FROM active_tokens WHERE month < $1 LIMIT $2
-    FOR UPDATE SKIP LOCKED)",
-];
-
-impl UsageStore for PostgresStore {
-    fn find_usage<'a>(&'a self, mandate: &'a Mandate, month: Month) -> StoreFuture<'a, Usage> {
-        let tenant = mandate.tenant().id;
+impl PostgresStore {
+    pub(crate) async fn usage(&self, tenant: TenantId, month: Month) -> Result<Usage, StoreError> {
         let row = |row: &dyn ColumnReader| match optional::<&str>(row, 0)? {
             None => Ok(Err((count(row, 1)?, count(row, 2)?))),
             Some(_) => type_usage(row).map(Ok),
         };
-        Box::pin(async move {
-            let of = parameters![tenant, month];
-            let mut usage = Usage { types: Vec::new(), created: 0, active: 0 };
-            for row in self.of(tenant).query(FIND_USAGE, &of, row).await? {
-                match row {
-                    Ok(of_type) => usage.types.push(of_type),
-                    Err((created, active)) => usage = Usage { created, active, ..usage },
-                }
+        let of = parameters![tenant, month];
+        let mut usage = Usage { types: Vec::new(), created: 0, active: 0 };
+        for row in self.of(tenant).query(FIND_USAGE, &of, row).await? {
+            match row {
+                Ok(of_type) => usage.types.push(of_type),
+                Err((created, active)) => usage = Usage { created, active, ..usage },
             }
-            Ok(usage)
-        })
-    }
-
-    fn sweep_usage(&self, month: Month) -> StoreFuture<'_, usize> {
-        Box::pin(async move {
-            let [created, months, tokens] = SWEEP;
-            let year_ago = month.a_year_before();
-            let mut swept = 0_usize;
-            for (sql, before) in [(created, year_ago), (months, year_ago), (tokens, month)] {
-                let some = parameters![before, SWEPT_AT_ONCE];
-                swept = swept.saturating_add(self.of_every_tenant().execute(sql, &some).await?);
-            }
-            Ok(swept)
-        })
+        }
+        Ok(usage)
     }
 }

@@ -1,29 +1,17 @@
 //! Changes of policy.
 
-use scrip_core::{
-    audit::{AuditRecord, DeletedTenant},
-    error::Error,
-    id::TenantId,
-    policy::{ApiKeyRecord, DecidePolicy, Mandate, PolicyRecords, TenantDeletion},
-    store::{Changed, PolicyStore, StoreError, StoreFuture},
-    time::Timestamp,
-};
+use scrip_core::{audit::AuditRecord, id::TenantId, policy::ApiKeyRecord, store::StoreError};
 use scrip_seal::WrappedTenantKeys;
 
 use crate::{
     postgres::{
-        PostgresStore, changed,
+        PostgresStore,
         connect::listen::tell,
         engine::{statement::raw, transaction::Transaction},
-        kept,
-        policy::{directory::KEYS, purge::purge_tenants},
-        undone,
+        policy::directory::KEYS,
     },
     rules::policy::{
-        changes::{
-            DELETE_TENANT, FIND_API_KEY, PolicyTransaction, change_policy, delete_tenant,
-            insert_tenant, list_deleted_tenants,
-        },
+        changes::{DELETE_TENANT, FIND_API_KEY, PolicyTransaction},
         directory::KeyTables,
     },
     sql::{Execute, parameters},
@@ -67,49 +55,9 @@ impl PolicyTransaction for Transaction {
     }
 }
 
-impl PolicyStore for PostgresStore {
-    fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
-            let mut it = self.begin(records.tenant.record.id).await?;
-            insert_tenant(&mut it, &records, &audit).await?;
-            it.commit().await
-        })
-    }
-
-    fn change_policy(
-        &self,
-        mandate: Mandate,
-        decide: DecidePolicy,
-    ) -> StoreFuture<'_, Result<(), Error>> {
-        Box::pin(async move {
-            let tenant = mandate.tenant().id;
-            let mut it = self.begin(tenant).await?;
-            match change_policy(&mut it, tenant, decide).await? {
-                Ok(()) => kept(it, Ok(())).await,
-                refused => undone(it, refused).await,
-            }
-        })
-    }
-
-    fn delete_tenant(
-        &self,
-        deletion: TenantDeletion,
-        audit: AuditRecord,
-    ) -> StoreFuture<'_, Result<Changed, Error>> {
-        Box::pin(async move {
-            let mut it = self.begin(deletion.tenant()).await?;
-            match delete_tenant(&mut it, &deletion, &audit).await? {
-                Ok(deleted) => changed(it, deleted).await.map(Ok),
-                refused => undone(it, refused).await,
-            }
-        })
-    }
-
-    fn list_deleted_tenants(&self) -> StoreFuture<'_, Vec<DeletedTenant>> {
-        Box::pin(async move { list_deleted_tenants(&self.of_every_tenant()).await })
-    }
-
-    fn purge_tenants(&self, tenants: Vec<TenantId>, now: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(async move { purge_tenants(&self.of_every_tenant(), tenants, now).await })
+impl PostgresStore {
+    /// PostgreSQL recycles its log by itself.
+    pub(crate) async fn erase_log(&self) -> Result<(), StoreError> {
+        Ok(())
     }
 }

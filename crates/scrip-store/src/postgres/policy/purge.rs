@@ -4,11 +4,12 @@ use scrip_core::{id::TenantId, store::StoreError, time::Timestamp};
 use uuid::Uuid;
 
 use crate::{
-    postgres::engine::{
-        row::column,
-        statement::{Single, count, execute, query},
+    postgres::{
+        PostgresStore,
+        engine::{row::column, statement::PostgresClient},
     },
     rules::policy::changes::STRAGGLERS_MS,
+    sql::delete_some,
 };
 
 const PURGED_AT_ONCE: i64 = 256;
@@ -16,20 +17,7 @@ const PURGED_AT_ONCE: i64 = 256;
 /// Some rows of a table that belong to a tenant that is deleted.
 macro_rules! purge {
     ($table:literal, $key:literal) => {
-        concat!(
-            "-- purge_",
-            $table,
-            "\nDELETE FROM ",
-            $table,
-            " WHERE (",
-            $key,
-            ") IN (SELECT ",
-            $key,
-            " FROM ",
-            $table,
-            " WHERE tenant = ANY ($2) LIMIT $1
-             FOR UPDATE SKIP LOCKED)"
-        )
+        delete_some!(postgres, concat!("purge_", $table), $table, "tenant = ANY ($1)", $key)
     };
 }
 
@@ -63,26 +51,29 @@ const WITHOUT_ROW: &str = "
 -- find_tenants_without_row
 SELECT it FROM unnest($1::uuid[]) AS it WHERE it NOT IN (SELECT id FROM tenants)";
 
-/// Each statement is a transaction of its own; there is nothing left that they must agree on.
-pub(crate) async fn purge_tenants(
-    client: &Single<'_>,
-    tenants: Vec<TenantId>,
-    now: Timestamp,
-) -> Result<usize, StoreError> {
-    if tenants.is_empty() {
-        return Ok(0);
+impl PostgresStore {
+    /// Each statement is a transaction of its own; there is nothing left that they must agree on.
+    pub(crate) async fn purge(
+        &self,
+        tenants: Vec<TenantId>,
+        now: Timestamp,
+    ) -> Result<usize, StoreError> {
+        if tenants.is_empty() {
+            return Ok(0);
+        }
+        let client = self.of_every_tenant();
+        let tenants: Vec<_> = tenants.into_iter().map(|it| it.0).collect();
+        let rows = client.rows(WITHOUT_ROW, &[&tenants]).await?;
+        let gone = rows.iter().map(|row| column(row, 0)).collect::<Result<Vec<Uuid>, _>>()?;
+        let mut purged = 0_usize;
+        for sql in PURGE {
+            let rows = client.execute_raw(sql, &[&gone, &PURGED_AT_ONCE]).await?;
+            purged = purged.saturating_add(rows);
+        }
+        if purged == 0 {
+            let before = now.unix_ms.saturating_sub(STRAGGLERS_MS);
+            client.execute_raw(FORGET_DELETED, &[&before, &gone]).await?;
+        }
+        Ok(purged)
     }
-    let tenants: Vec<_> = tenants.into_iter().map(|it| it.0).collect();
-    let rows = query(client, WITHOUT_ROW, &[&tenants]).await?;
-    let gone: Result<Vec<Uuid>, _> = rows.iter().map(|row| column(row, 0)).collect();
-    let gone = gone?;
-    let mut purged = 0_u64;
-    for sql in PURGE {
-        purged = purged.saturating_add(execute(client, sql, &[&PURGED_AT_ONCE, &gone]).await?);
-    }
-    if purged == 0 {
-        let before = now.unix_ms.saturating_sub(STRAGGLERS_MS);
-        execute(client, FORGET_DELETED, &[&before, &gone]).await?;
-    }
-    Ok(count(purged))
 }

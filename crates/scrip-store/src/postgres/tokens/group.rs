@@ -55,13 +55,19 @@ type Member = Waiting<Work, Batched>;
 /// What one is told after the commit.
 type Told = (Reply<Batched>, Result<Batched, StoreError>);
 
-#[derive(Debug, Default)]
-pub(crate) struct Writes(Gathering<Work, Batched>);
+#[derive(Debug)]
+pub(crate) struct Writes {
+    waiting: Gathering<Work, Batched>,
+    pool: Pool,
+}
 
 impl Writes {
+    pub(crate) fn new(pool: Pool) -> Self {
+        Self { waiting: Gathering::default(), pool }
+    }
+
     pub(crate) async fn write_tokens(
         &self,
-        pool: &Pool,
         tenant: TenantId,
         batch: TokenBatch,
     ) -> Result<Batched, StoreError> {
@@ -71,26 +77,25 @@ impl Writes {
         };
         let bytes = batch.writes.iter().map(body).sum();
         let work = Work::Tokens(batch.writes, Answer::due(batch.render));
-        let pool = pool.clone();
-        self.0.done(tenant, work, bytes, |turn| write(turn, pool)).await
+        let pool = self.pool.clone();
+        self.waiting.done(tenant, work, bytes, |turn| write(turn, pool)).await
     }
 
     pub(crate) async fn insert_token_intent(
         &self,
-        pool: &Pool,
         tenant: TenantId,
         intent: StoredTokenIntent,
         written: Beside,
     ) -> Result<(), StoreError> {
         let bytes = intent.record.body.as_bytes().len();
         let work = Work::Intent(Box::new(intent), written);
-        let pool = pool.clone();
-        self.0.done(tenant, work, bytes, |turn| write(turn, pool)).await.map(drop)
+        let pool = self.pool.clone();
+        self.waiting.done(tenant, work, bytes, |turn| write(turn, pool)).await.map(drop)
     }
 
     pub(crate) fn measures(&self) -> LogMeasures {
         // Called as the embedded engine's is, so that one dashboard does for both.
-        self.0.measures("vault")
+        self.waiting.measures("vault")
     }
 }
 

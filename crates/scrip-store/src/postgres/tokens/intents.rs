@@ -1,25 +1,19 @@
 //! Token intents.
 
 use scrip_core::{
-    audit::AuditRecord,
-    id::TokenIntentId,
-    policy::Inquiry,
-    store::{Beside, Changed, StoreError, StoreFuture, TokenIntentStore},
-    time::Timestamp,
+    id::TenantId,
+    store::{Beside, StoreError},
     token::StoredTokenIntent,
 };
 
 use crate::{
     postgres::{
-        PostgresStore, changed,
+        PostgresStore,
         engine::{statement::raw, transaction::Transaction},
     },
     rules::{
         answers::insert_beside,
-        tokens::intents::{
-            end_token_intent, find_token_intent, inserted_intent, inserted_intent_columns,
-            intent_columns,
-        },
+        tokens::intents::{inserted_intent, inserted_intent_columns, intent_columns},
     },
     sql::parameters,
 };
@@ -50,48 +44,21 @@ pub(crate) async fn insert_token_intent(
     insert_beside(transaction, tenant, written, "created").await
 }
 
-const FIND_TOKEN_INTENT: &str = concat!(
-    "-- find_token_intent\nSELECT ",
-    intent_columns!(),
-    " FROM token_intents AS it
-      LEFT JOIN intent_cvcs ON intent_cvcs.tenant = it.tenant AND intent_cvcs.intent = it.id
-      WHERE it.tenant = $1 AND it.id = $2 AND it.expires_at > $3"
-);
+impl PostgresStore {
+    pub(crate) const FIND_TOKEN_INTENT: &str = concat!(
+        "-- find_token_intent\nSELECT ",
+        intent_columns!(),
+        " FROM token_intents AS it
+          LEFT JOIN intent_cvcs ON intent_cvcs.tenant = it.tenant AND intent_cvcs.intent = it.id
+          WHERE it.tenant = $1 AND it.id = $2 AND it.expires_at > $3"
+    );
 
-impl TokenIntentStore for PostgresStore {
-    fn insert_token_intent(
+    pub(crate) async fn put_token_intent(
         &self,
-        inquiry: Inquiry,
+        tenant: TenantId,
         intent: StoredTokenIntent,
         written: Beside,
-    ) -> StoreFuture<'_, ()> {
-        let tenant = inquiry.tenant().id;
-        Box::pin(self.writes.insert_token_intent(&self.pool, tenant, intent, written))
-    }
-
-    fn find_token_intent(
-        &self,
-        inquiry: Inquiry,
-        id: TokenIntentId,
-        now: Timestamp,
-    ) -> StoreFuture<'_, Option<StoredTokenIntent>> {
-        let tenant = inquiry.tenant().id;
-        Box::pin(async move {
-            find_token_intent(&self.of(tenant), FIND_TOKEN_INTENT, tenant, id, now).await
-        })
-    }
-
-    fn delete_token_intent(
-        &self,
-        inquiry: Inquiry,
-        id: TokenIntentId,
-        audit: AuditRecord,
-    ) -> StoreFuture<'_, Changed> {
-        Box::pin(async move {
-            let tenant = inquiry.tenant().id;
-            let mut it = self.begin(tenant).await?;
-            let ended = end_token_intent(&mut it, tenant, id, &audit, "deleted").await?;
-            changed(it, ended).await
-        })
+    ) -> Result<(), StoreError> {
+        self.writes.insert_token_intent(tenant, intent, written).await
     }
 }

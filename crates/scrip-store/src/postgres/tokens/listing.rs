@@ -1,27 +1,19 @@
-//! Lists and surveys of tokens.
+//! The entries of lists.
 
 use scrip_core::{
     id::TenantId,
-    listing::{Facet, ListTokens, Listing, Position, SurveyTokens, Surveyed},
-    policy::Inquiry,
-    store::{ListingStore, StoreError, StoreFuture},
+    listing::{Facet, ListTokens, Position},
+    store::StoreError,
     token::StoredToken,
 };
 use tokio_postgres::Row;
 
 use crate::{
     facets::{facet_bytes, facets},
-    postgres::{
-        PostgresStore,
-        engine::{
-            scope::Scope,
-            statement::{Instant, PostgresClient},
-        },
-    },
+    postgres::engine::statement::{Instant, PostgresClient},
     rules::tokens::{
-        listing::{FiledToken, ListingReader, MISFILED, Stretch, list_tokens},
+        listing::{FiledToken, ListingReader, MISFILED, Stretch},
         rows::{numbered_token, token_columns},
-        survey::survey_tokens,
     },
     sql::{optional, required},
 };
@@ -100,24 +92,4 @@ fn entry(row: &Row) -> Result<Entry, StoreError> {
     };
     let token = optional::<i64>(row, 0)?.map(|_| numbered_token(row)).transpose()?;
     Ok(Entry { position, facet: required(row, 19)?, token: token.map(|it| it.token) })
-}
-
-impl ListingStore for PostgresStore {
-    fn list_tokens(&self, inquiry: Inquiry, list: ListTokens) -> StoreFuture<'_, Listing> {
-        Box::pin(async move {
-            let tenant = inquiry.tenant().id;
-            let it = self.at_one_instant(Scope::of(tenant)).await?;
-            let found = list_tokens(&it, tenant, &list).await;
-            it.end(found).await
-        })
-    }
-
-    fn survey_tokens(&self, inquiry: Inquiry, survey: SurveyTokens) -> StoreFuture<'_, Surveyed> {
-        Box::pin(async move {
-            let tenant = inquiry.tenant().id;
-            let it = self.at_one_instant(Scope::of(tenant)).await?;
-            let found = survey_tokens(&it, tenant, &survey).await;
-            it.end(found).await
-        })
-    }
 }

@@ -14,7 +14,7 @@ use scrip_core::{
 use crate::{
     facets::entry_columns,
     postgres::{
-        PostgresStore, changed,
+        PostgresStore,
         engine::{
             statement::{PostgresClient, not_after, raw},
             transaction::Transaction,
@@ -218,8 +218,8 @@ impl TokenStore for PostgresStore {
         Box::pin(async move {
             let tenant = inquiry.tenant().id;
             let uses = Uses::of(&batch);
-            let batched = self.writes.write_tokens(&self.pool, tenant, batch).await?;
-            self.access.note_used(&self.pool, tenant, uses.active(&batched));
+            let batched = self.writes.write_tokens(tenant, batch).await?;
+            self.access.note_active(tenant, uses.active(&batched));
             Ok(batched)
         })
     }
@@ -257,11 +257,7 @@ impl TokenStore for PostgresStore {
     }
 
     fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
-        Box::pin(async move {
-            let tenant = permit.tenant().id;
-            let mut it = self.begin(tenant).await?;
-            let deleted = delete_token(&mut it, tenant, &delete).await?;
-            changed(it, deleted).await
-        })
+        let tenant = permit.tenant().id;
+        Box::pin(self.write(tenant, async move |it| delete_token(it, tenant, &delete).await))
     }
 }

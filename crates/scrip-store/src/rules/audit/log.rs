@@ -1,11 +1,11 @@
 //! The chains of a log: their records, heads and checkpoints, read and pruned.
 //!
 //! The embedded engine has a database for each log, and PostgreSQL tables for both. So an engine
-//! names its tables in statements of its own, and what is done with them is the same.
+//! names its tables, and what is done with them is the same.
 
 use scrip_core::{
     audit::{
-        Chain, Checkpoint, Head, LogRecord, LogRow, PruneChain,
+        Checkpoint, Head, LogRecord, LogRow, PruneChain,
         verify::{Ends, Verifier},
     },
     id::TenantId,
@@ -15,8 +15,15 @@ use scrip_seal::Mac;
 
 use crate::sql::{ColumnReader, Execute, Parameter, Statements, optional, parameters, required};
 
-/// An engine's statements about one chain. The first parameters of each are its key.
+/// An engine's statements about one log. The first parameter of those about one chain is its tenant.
+#[derive(Debug)]
 pub(crate) struct ChainStatements {
+    pub(crate) list_heads: &'static str,
+    /// Heads, each with the time of the oldest record.
+    pub(crate) list_chains: &'static str,
+    pub(crate) list_checkpoints: &'static str,
+    /// Of every chain, in their order.
+    pub(crate) list_all_records: &'static str,
     /// Behind a number, so many at most.
     pub(crate) list_records: &'static str,
     /// From a number to before another, so many at most, the last first.
@@ -30,22 +37,6 @@ pub(crate) struct ChainStatements {
     pub(crate) put_checkpoint: &'static str,
     /// Up to a number.
     pub(crate) delete_pruned: &'static str,
-}
-
-/// One chain, as an engine's statements name it.
-pub(crate) struct ChainKey {
-    pub(crate) statements: &'static ChainStatements,
-    pub(crate) tenant: TenantId,
-    /// Which log, where a table has both.
-    pub(crate) log: Option<&'static str>,
-}
-
-impl ChainKey {
-    /// The key, and what else a statement needs.
-    pub(crate) fn with<'a, const N: usize>(&self, more: [Parameter<'a>; N]) -> Vec<Parameter<'a>> {
-        let key = [Some(Parameter::from(self.tenant)), self.log.map(Parameter::from)];
-        key.into_iter().flatten().chain(more).collect()
-    }
 }
 
 /// In the order that [`log_row`] reads them.
@@ -132,7 +123,110 @@ macro_rules! checkpoint_columns {
         "tenant, n, link, at, mac"
     };
 }
-pub(crate) use checkpoint_columns;
+
+/// What stands behind a name of a table is which of its rows are of the log.
+macro_rules! chain_statements {
+    ($records:literal, $heads:literal, $checkpoints:literal, $put_checkpoint:literal) => {
+        ChainStatements {
+            list_heads: concat!(
+                "-- list_heads\nSELECT ",
+                head_columns!(),
+                $heads,
+                " ORDER BY it.tenant"
+            ),
+            list_chains: concat!(
+                "-- list_chains\nSELECT ",
+                head_columns!(),
+                ", (SELECT min(at) FROM (SELECT * FROM (SELECT at",
+                $records,
+                " AND tenant = it.tenant ORDER BY n LIMIT 1) AS first
+    UNION ALL SELECT * FROM (SELECT at",
+                $records,
+                " AND tenant = it.tenant AND actor_kind <> 'operator'
+        ORDER BY n LIMIT 1) AS first_of_others) AS oldest)",
+                $heads,
+                " ORDER BY it.tenant"
+            ),
+            list_checkpoints: concat!(
+                "-- list_checkpoints\nSELECT ",
+                checkpoint_columns!(),
+                $checkpoints,
+                " ORDER BY tenant"
+            ),
+            list_all_records: concat!(
+                "-- list_all_records\nSELECT ",
+                record_columns!(),
+                $records,
+                " ORDER BY tenant, n"
+            ),
+            list_records: concat!(
+                "-- list_records\nSELECT ",
+                record_columns!(),
+                $records,
+                " AND tenant = $1 AND n > $2 ORDER BY n LIMIT $3"
+            ),
+            walk_records: concat!(
+                "-- walk_records\nSELECT ",
+                record_columns!(),
+                $records,
+                " AND tenant = $1 AND n >= $2 AND n < $3 ORDER BY n DESC LIMIT $4"
+            ),
+            find_ends: concat!(
+                "-- find_ends\nSELECT (SELECT n",
+                $records,
+                " AND tenant = $1 ORDER BY n LIMIT 1), (SELECT n",
+                $records,
+                " AND tenant = $1 ORDER BY n DESC LIMIT 1)"
+            ),
+            find_times: concat!(
+                "-- find_times\nSELECT min(at), max(at) FROM (SELECT at",
+                $records,
+                " AND tenant = $1 AND n >= $2 ORDER BY n LIMIT $3) AS it"
+            ),
+            find_checkpoint: concat!(
+                "-- find_checkpoint\nSELECT ",
+                checkpoint_columns!(),
+                $checkpoints,
+                " AND tenant = $1"
+            ),
+            put_checkpoint: concat!(
+                "-- put_checkpoint\n",
+                $put_checkpoint,
+                " DO UPDATE SET n = $2, link = $3, at = $4, mac = $5"
+            ),
+            delete_pruned: concat!(
+                "-- delete_pruned\nDELETE",
+                $records,
+                " AND tenant = $1 AND n <= $2"
+            ),
+        }
+    };
+}
+
+/// Each log has a database of its own.
+pub(crate) const SQLITE_LOG: ChainStatements = chain_statements!(
+    " FROM audit WHERE true",
+    " FROM audit_heads AS it WHERE true",
+    " FROM audit_checkpoints WHERE true",
+    "INSERT INTO audit_checkpoints (tenant, n, link, at, mac) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (tenant)"
+);
+
+pub(crate) const POSTGRES_AUDIT_LOG: ChainStatements = chain_statements!(
+    " FROM records WHERE log = 'audit'",
+    " FROM heads AS it WHERE it.log = 'audit'",
+    " FROM checkpoints WHERE log = 'audit'",
+    "INSERT INTO checkpoints (tenant, log, n, link, at, mac) VALUES ($1, 'audit', $2, $3, $4, $5)
+ON CONFLICT (tenant, log)"
+);
+
+pub(crate) const POSTGRES_ACCESS_LOG: ChainStatements = chain_statements!(
+    " FROM records WHERE log = 'access'",
+    " FROM heads AS it WHERE it.log = 'access'",
+    " FROM checkpoints WHERE log = 'access'",
+    "INSERT INTO checkpoints (tenant, log, n, link, at, mac) VALUES ($1, 'access', $2, $3, $4, $5)
+ON CONFLICT (tenant, log)"
+);
 
 pub(crate) fn checkpoint(row: &dyn ColumnReader) -> Result<Checkpoint, StoreError> {
     Ok(Checkpoint {
@@ -144,45 +238,16 @@ pub(crate) fn checkpoint(row: &dyn ColumnReader) -> Result<Checkpoint, StoreErro
     })
 }
 
-/// Without those that cannot be read, which stand in nobody else's way: verifying finds them.
-pub(crate) async fn list_heads(
-    client: &impl Statements,
-    sql: &str,
-    of: &[Parameter<'_>],
-) -> Result<Vec<Head>, StoreError> {
-    let heads = client.query(sql, of, |row| Ok(head(row).ok())).await?;
-    Ok(heads.into_iter().flatten().collect())
-}
-
-/// A head, and behind its columns when the oldest record of the chain was written.
-pub(crate) async fn list_chains(
-    client: &impl Statements,
-    sql: &str,
-    of: &[Parameter<'_>],
-) -> Result<Vec<Chain>, StoreError> {
-    let chain = |row: &dyn ColumnReader| {
-        let Ok(head) = head(row) else { return Ok(None) };
-        Ok(Some(Chain { head, oldest: optional(row, 6)? }))
-    };
-    Ok(client.query(sql, of, chain).await?.into_iter().flatten().collect())
-}
-
 pub(crate) async fn list_records(
     client: &impl Statements,
-    chain: &ChainKey,
+    statements: &ChainStatements,
+    tenant: TenantId,
     after: i64,
     records_max: usize,
 ) -> Result<Vec<LogRecord>, StoreError> {
     let record = |row: &dyn ColumnReader| log_row(row).map(|it| it.to_record());
-    let behind = chain.with(parameters![after, records_max]);
-    client.query(chain.statements.list_records, &behind, record).await
-}
-
-pub(crate) async fn find_checkpoint(
-    client: &impl Statements,
-    chain: &ChainKey,
-) -> Result<Option<Checkpoint>, StoreError> {
-    client.find(chain.statements.find_checkpoint, &chain.with([]), checkpoint).await
+    let behind = parameters![tenant, after, records_max];
+    client.query(statements.list_records, &behind, record).await
 }
 
 /// Records lie beside each other, so this is a few pages.
@@ -191,18 +256,19 @@ const PRUNED_AT_ONCE: usize = 128;
 /// Nobody else writes to this chain meanwhile, nor prunes it.
 pub(crate) async fn prune_chain(
     client: &impl Execute,
-    chain: &ChainKey,
+    statements: &ChainStatements,
     prune: &PruneChain,
 ) -> Result<usize, StoreError> {
-    let before = find_checkpoint(client, chain).await?;
-    let records = list_records(client, chain, i64::MIN, PRUNED_AT_ONCE).await?;
+    let tenant = prune.tenant;
+    let before = client.find(statements.find_checkpoint, &parameters![tenant], checkpoint).await?;
+    let records = list_records(client, statements, tenant, i64::MIN, PRUNED_AT_ONCE).await?;
     let broken = |_| StoreError::Corrupt("a chain was altered, and is not pruned");
     let Some(made) = prune.checkpoint(before.as_ref(), &records).map_err(broken)? else {
         return Ok(0);
     };
-    let put = chain.with(parameters![made.n, &made.link, made.at, &made.mac]);
-    client.execute(chain.statements.put_checkpoint, &put).await?;
-    client.execute(chain.statements.delete_pruned, &chain.with(parameters![made.n])).await
+    let put = parameters![tenant, made.n, &made.link, made.at, &made.mac];
+    client.execute(statements.put_checkpoint, &put).await?;
+    client.execute(statements.delete_pruned, &parameters![tenant, made.n]).await
 }
 
 /// What a log is verified against, and how many records there should be.
@@ -214,15 +280,14 @@ pub(crate) struct WalkBeginning {
 /// Reads heads and checkpoints, and tells the verifier whose cannot be read.
 pub(crate) async fn begin_walk(
     client: &impl Statements,
-    list_heads: &str,
-    list_checkpoints: &str,
-    of: &[Parameter<'_>],
+    statements: &ChainStatements,
     begin: impl FnOnce(Ends) -> Verifier,
 ) -> Result<WalkBeginning, StoreError> {
-    let heads = client.query(list_heads, of, |row| Ok(head(row).map_err(|_| tenant(row)))).await?;
-    let (heads, mut unreadable) = readable(heads);
+    let found = |row: &dyn ColumnReader| Ok(head(row).map_err(|_| tenant(row)));
+    let (heads, mut unreadable) = readable(client.query(statements.list_heads, &[], found).await?);
     let found = |row: &dyn ColumnReader| Ok(checkpoint(row).map_err(|_| tenant(row)));
-    let (checkpoints, more) = readable(client.query(list_checkpoints, of, found).await?);
+    let (checkpoints, more) =
+        readable(client.query(statements.list_checkpoints, &[], found).await?);
     unreadable.extend(more);
     let pruned: i64 = checkpoints.iter().fold(0, |sum, it| sum.saturating_add(it.n));
     let all = heads.iter().fold(0_i64, |sum, it| sum.saturating_add(it.n));

@@ -5,20 +5,30 @@ use std::ops::Range;
 
 use scrip_core::{
     audit::{WalkRecords, Walked, walk::DISORDER_MS},
+    id::TenantId,
     store::StoreError,
 };
 
 use crate::{
-    rules::audit::log::{ChainKey, log_row},
+    rules::audit::log::{ChainStatements, log_row},
     sql::{ColumnReader, Statements, optional, parameters, required},
 };
+
+/// Whose chain is walked, and by which statements.
+#[derive(Clone, Copy)]
+struct Chain<'a> {
+    statements: &'a ChainStatements,
+    tenant: TenantId,
+}
 
 /// In a transaction that sees one instant.
 pub(crate) async fn walk_records(
     client: &impl Statements,
-    chain: &ChainKey,
+    statements: &ChainStatements,
+    tenant: TenantId,
     walk: &WalkRecords,
 ) -> Result<Walked, StoreError> {
+    let chain = Chain { statements, tenant };
     let Some(numbers) = find_numbers(client, chain, walk).await? else {
         return Ok(Walked::default());
     };
@@ -26,8 +36,8 @@ pub(crate) async fn walk_records(
         let row = log_row(row)?;
         Ok(((row.n, row.at), walk.filter.is_met(&row).then(|| row.to_record())))
     };
-    let parameters = chain.with(parameters![numbers.start, numbers.end, walk.rows_max]);
-    let rows = client.query(chain.statements.walk_records, &parameters, record).await?;
+    let parameters = parameters![tenant, numbers.start, numbers.end, walk.rows_max];
+    let rows = client.query(statements.walk_records, &parameters, record).await?;
     let looked = rows.len();
     let rest = rows.last().map(|(place, _)| *place).filter(|_| looked >= walk.rows_max);
     let found = rows.into_iter().filter_map(|(_, record)| record).collect();
@@ -37,11 +47,11 @@ pub(crate) async fn walk_records(
 /// The numbers of the records that can meet the filter; nothing for an empty chain.
 async fn find_numbers(
     client: &impl Statements,
-    chain: &ChainKey,
+    chain: Chain<'_>,
     walk: &WalkRecords,
 ) -> Result<Option<Range<i64>>, StoreError> {
     let ends = |row: &dyn ColumnReader| Ok((optional(row, 0)?, optional(row, 1)?));
-    let ends = client.find(chain.statements.find_ends, &chain.with([]), ends).await?;
+    let ends = client.find(chain.statements.find_ends, &parameters![chain.tenant], ends).await?;
     let Some((Some(first), Some(last))) = ends else { return Ok(None) };
     let last: i64 = last;
     let (mut start, mut end) = (first, last.saturating_add(1).min(walk.before));
@@ -62,7 +72,7 @@ async fn find_numbers(
 /// and false at the one before, unless it is the start.
 async fn halve(
     client: &impl Statements,
-    chain: &ChainKey,
+    chain: Chain<'_>,
     mut numbers: Range<i64>,
     is_true: impl Fn(Times) -> bool,
 ) -> Result<i64, StoreError> {
@@ -89,13 +99,13 @@ const NEIGHBOURS: i64 = 8;
 
 async fn find_times(
     client: &impl Statements,
-    chain: &ChainKey,
+    chain: Chain<'_>,
     n: i64,
 ) -> Result<Times, StoreError> {
     let times = |row: &dyn ColumnReader| {
         Ok(Times { earliest: required(row, 0)?, latest: required(row, 1)? })
     };
-    let parameters = chain.with(parameters![n, NEIGHBOURS]);
+    let parameters = parameters![chain.tenant, n, NEIGHBOURS];
     let found = client.find(chain.statements.find_times, &parameters, times).await?;
     found.ok_or(StoreError::Corrupt("a chain has no record where it had one"))
 }

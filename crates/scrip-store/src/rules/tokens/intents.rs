@@ -4,16 +4,15 @@ use scrip_core::{
     audit::AuditRecord,
     id::{TenantId, TokenIntentId},
     store::{Changed, StoreError},
-    time::Timestamp,
     token::{StoredTokenIntent, TokenIntentRecord},
 };
 
 use crate::{
     rules::tokens::rows::cvc,
-    sql::{ColumnReader, Parameter, Statements, WriteTransaction, optional, parameters, required},
+    sql::{ColumnReader, Parameter, WriteTransaction, optional, parameters, required},
 };
 
-/// In the order that [`stored`] reads them, of a row called `it` and its code.
+/// In the order that [`stored_token_intent`] reads them, of a row called `it` and its code.
 macro_rules! intent_columns {
     () => {
         "it.type, it.fingerprint, it.created_by, it.created_at, it.expires_at, it.body, \
@@ -22,18 +21,10 @@ macro_rules! intent_columns {
 }
 pub(crate) use intent_columns;
 
-/// By an engine's own statement.
-pub(crate) async fn find_token_intent(
-    client: &impl Statements,
-    sql: &str,
-    tenant: TenantId,
+pub(crate) fn stored_token_intent(
+    row: &dyn ColumnReader,
     id: TokenIntentId,
-    now: Timestamp,
-) -> Result<Option<StoredTokenIntent>, StoreError> {
-    client.find(sql, &parameters![tenant, id, now], |row| stored(row, id)).await
-}
-
-fn stored(row: &dyn ColumnReader, id: TokenIntentId) -> Result<StoredTokenIntent, StoreError> {
+) -> Result<StoredTokenIntent, StoreError> {
     decode(row, id).map_err(|_| StoreError::Corrupt("an intent's row is not one of ours"))
 }
 

@@ -16,7 +16,7 @@ use scrip_core::{
 
 use crate::{
     rules::{
-        sessions::{convert_card, is_named_by_session},
+        session_cards::{convert_card, is_named_by_session},
         tokens::{
             intents::end_token_intent,
             rows::{NumberedToken, numbered_token},

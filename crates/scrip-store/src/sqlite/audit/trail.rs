@@ -11,13 +11,10 @@ use scrip_core::{
 };
 
 use crate::{
-    rules::audit::log::{WalkBeginning, begin_walk, verify_row},
+    rules::audit::log::{SQLITE_LOG, WalkBeginning, begin_walk, verify_row},
     sql::run_ready,
     sqlite::{
-        audit::{
-            access_log::path_of,
-            log::{LIST_ALL_RECORDS, LIST_CHECKPOINTS, LIST_HEADS},
-        },
+        audit::access_log::path_of,
         engine::{
             connection::{Pages, open_reader},
             statement::fault,
@@ -48,9 +45,9 @@ pub fn walk_log(
     };
     let connection = open_reader(&path, Pages::Mapped)?;
     let transaction = connection.unchecked_transaction().map_err(fault)?;
-    let begun = begin_walk(&*transaction, LIST_HEADS, LIST_CHECKPOINTS, &[], begin);
+    let begun = begin_walk(&*transaction, &SQLITE_LOG, begin);
     let WalkBeginning { mut verifier, records: all } = run_ready(begun)?;
-    let mut statement = transaction.prepare(LIST_ALL_RECORDS).map_err(fault)?;
+    let mut statement = transaction.prepare(SQLITE_LOG.list_all_records).map_err(fault)?;
     let mut rows = statement.query([]).map_err(fault)?;
     let mut done = 0_u64;
     check_length(&path, log_bytes_max)?;

@@ -11,7 +11,10 @@ use scrip_core::{
     store::StoreError,
 };
 
-use crate::sqlite::engine::connection::{Pages, open_reader};
+use crate::{
+    sql::{ColumnReader, Parameter, Statements, run_ready},
+    sqlite::engine::connection::{Pages, open_reader},
+};
 
 /// Idle connections that are kept; more are opened when more threads read at once.
 const IDLE_MAX: usize = 8;
@@ -63,6 +66,18 @@ impl Readers {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Each statement on a connection by itself.
+impl Statements for &Readers {
+    async fn query<T>(
+        &self,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+        decode: impl Fn(&dyn ColumnReader) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        self.read(|it| run_ready(it.query(sql, parameters, decode)))
     }
 }
 

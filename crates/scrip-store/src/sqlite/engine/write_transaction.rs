@@ -8,8 +8,11 @@ use scrip_core::{
 };
 
 use crate::{
-    rules::{answers::shown_token, sessions::NO_LAST_EVENT},
-    sql::{ColumnReader, Execute, Parameter, Statements, WriteTransaction, parameters, required},
+    rules::answers::shown_token,
+    sql::{
+        ColumnReader, Execute, NO_LAST_EVENT, Parameter, Statements, WriteTransaction, parameters,
+        required,
+    },
     sqlite::engine::{
         statement::{execute, try_insert},
         transaction::Transaction,

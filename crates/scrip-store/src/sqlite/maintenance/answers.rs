@@ -2,15 +2,14 @@
 
 use rusqlite::Connection;
 use scrip_core::{
-    idempotency::{AskedAnswer, Claimed, StoredAnswer},
-    store::{AnswerStore, StoreError, StoreFuture},
-    time::Timestamp,
+    idempotency::{AskedAnswer, StoredAnswer},
+    store::StoreError,
 };
 
 use crate::{
     rules::answers::{stored_answer, stored_part},
     sql::{Statements, parameters, run_ready},
-    sqlite::{SqliteStore, engine::statement::execute},
+    sqlite::SqliteStore,
 };
 
 const FIND_ANSWER: &str = "
@@ -28,36 +27,25 @@ WHERE answers.digest = $1 AND answers.tenant = $2 AND answers.created_at = $3
     AND (tokens.expires_at IS NULL OR tokens.expires_at > $4)
 ORDER BY answer_data.at";
 
+/// On one connection.
 async fn find_answer(
     connection: &Connection,
-    asked: &AskedAnswer,
+    asked: AskedAnswer,
 ) -> Result<Option<StoredAnswer>, StoreError> {
     let AskedAnswer { tenant, digest, now, since } = asked;
-    let of = parameters![digest, *tenant, *since];
-    let found = connection.find(FIND_ANSWER, &of, |row| stored_answer(row, *digest)).await?;
+    let of = parameters![&digest, tenant, since];
+    let found = connection.find(FIND_ANSWER, &of, |row| stored_answer(row, digest)).await?;
     let Some(answer) = found else { return Ok(None) };
-    let of = parameters![digest, *tenant, answer.created_at, *now];
+    let of = parameters![&digest, tenant, answer.created_at, now];
     let parts = connection.query(FIND_PARTS, &of, |row| stored_part(row, 0)).await?;
     Ok(Some(StoredAnswer { parts, ..answer }))
 }
 
-/// Answers lie in the order of their making, so the old ones are found at the front.
-const FORGET_ANSWERS: &str = "
--- forget_answers
-DELETE FROM answers WHERE seq IN (
-    SELECT seq FROM (SELECT seq, created_at FROM answers ORDER BY seq LIMIT $1)
-    WHERE created_at <= $2
-)";
-
-const FORGOTTEN_AT_ONCE: i64 = 256;
-
-impl AnswerStore for SqliteStore {
-    fn claim_answer(&self, asked: AskedAnswer) -> StoreFuture<'_, Claimed> {
-        let find = |asked| self.read(move |it| run_ready(find_answer(it, &asked)));
-        Box::pin(self.claims.claim(asked, find))
-    }
-
-    fn forget_answers(&self, before: Timestamp) -> StoreFuture<'_, usize> {
-        self.write(move |it| execute(it, FORGET_ANSWERS, &parameters![FORGOTTEN_AT_ONCE, before]))
+impl SqliteStore {
+    pub(crate) async fn find_answer(
+        &self,
+        asked: AskedAnswer,
+    ) -> Result<Option<StoredAnswer>, StoreError> {
+        self.readers.read(|it| run_ready(find_answer(it, asked)))
     }
 }

@@ -2,6 +2,7 @@
 
 use rusqlite::Connection;
 use scrip_core::{
+    audit::Log,
     id::TenantId,
     policy::guessing_budget::{Bucket, GuessRecord},
     store::{GuessStore, StoreError, StoreFuture},
@@ -9,7 +10,7 @@ use scrip_core::{
 };
 
 use crate::{
-    rules::usage::guess,
+    rules::usage::{SWEEP_GUESSES, guess},
     sql::{Statements, parameters, run_ready},
     sqlite::{SqliteStore, engine::statement::execute},
 };
@@ -24,13 +25,6 @@ const INSERT_GUESS: &str = "
 INSERT INTO guesses (tenant, bucket, number, counted_at, expires_at) VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (tenant, bucket, number) DO UPDATE SET
     counted_at = max(counted_at, $4), expires_at = max(expires_at, $5)";
-
-const SWEEP_GUESSES: &str = "
--- sweep_guesses
-DELETE FROM guesses WHERE (tenant, bucket, number) IN (
-    SELECT tenant, bucket, number FROM guesses WHERE expires_at <= $1 LIMIT $2)";
-
-const SWEPT_AT_ONCE: i64 = 128;
 
 fn find_guesses(
     connection: &Connection,
@@ -69,10 +63,10 @@ impl GuessStore for SqliteStore {
     }
 
     fn insert_guesses(&self, tenant: TenantId, records: Vec<GuessRecord>) -> StoreFuture<'_, ()> {
-        self.write(move |it| insert_guesses(it, tenant, &records))
+        Box::pin(self.writer.write(move |it| insert_guesses(it, tenant, &records)))
     }
 
     fn sweep_guesses(&self, expired: Timestamp) -> StoreFuture<'_, usize> {
-        self.write(move |it| execute(it, SWEEP_GUESSES, &parameters![expired, SWEPT_AT_ONCE]))
+        Box::pin(self.delete_some(Log::Audit, &SWEEP_GUESSES, expired))
     }
 }

@@ -51,27 +51,27 @@ fn size(path: &Path) -> u64 {
 
 impl Maintenance for SqliteStore {
     fn sweep_tokens(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        self.write(move |it| sweep(it, Ending::Token, ended, &audit))
+        Box::pin(self.writer.write(move |it| sweep(it, Ending::Token, ended, &audit)))
     }
 
     fn sweep_token_intents(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        self.write(move |it| sweep(it, Ending::TokenIntent, ended, &audit))
+        Box::pin(self.writer.write(move |it| sweep(it, Ending::TokenIntent, ended, &audit)))
     }
 
     fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize> {
-        self.write(move |it| sweep_cvcs(it, ended))
+        Box::pin(self.writer.write(move |it| sweep_cvcs(it, ended)))
     }
 
     fn sweep_sessions(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        self.write(move |it| sweep(it, Ending::Session, ended, &audit))
+        Box::pin(self.writer.write(move |it| sweep(it, Ending::Session, ended, &audit)))
     }
 
     fn note_time(&self, noted: NotedTime) -> StoreFuture<'_, ()> {
-        self.write(move |it| run_ready(note_time(it, noted)))
+        Box::pin(self.writer.write(move |it| run_ready(note_time(it, noted))))
     }
 
     fn known_time(&self) -> StoreFuture<'_, Option<NotedTime>> {
-        self.read(|it| run_ready(known_time(it)))
+        Box::pin(async move { known_time(&&self.readers).await })
     }
 
     fn status(&self) -> StoreFuture<'_, StoreStatus> {

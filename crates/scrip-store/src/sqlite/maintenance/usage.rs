@@ -2,13 +2,7 @@
 //! is active is noted in the access log, in the transaction of the record of the read.
 
 use rusqlite::Connection;
-use scrip_core::{
-    id::TenantId,
-    policy::Mandate,
-    store::{StoreError, StoreFuture, UsageStore},
-    time::Month,
-    token::Usage,
-};
+use scrip_core::{id::TenantId, store::StoreError, time::Month, token::Usage};
 
 use crate::{
     rules::usage::{count, type_usage},
@@ -67,25 +61,6 @@ pub(crate) fn note_active(
 
 const SWEPT_AT_ONCE: i64 = 128;
 
-const SWEEP_CREATED: &str = "
--- sweep_created
-DELETE FROM usage_months WHERE (month, tenant) IN (
-    SELECT month, tenant FROM usage_months WHERE month < $1 LIMIT $2)";
-
-const SWEEP_ACTIVE: &str = "
--- sweep_active
-DELETE FROM active_tokens WHERE (month, tenant, token) IN (
-    SELECT month, tenant, token FROM active_tokens WHERE month < $1 LIMIT $2)";
-
-const SWEEP_MONTHS: &str = "
--- sweep_months
-DELETE FROM active_months WHERE (month, tenant) IN (
-    SELECT month, tenant FROM active_months WHERE month < $1 LIMIT $2)";
-
-fn sweep(connection: &Connection, sql: &str, before: Month) -> Result<usize, StoreError> {
-    execute(connection, sql, &parameters![before, SWEPT_AT_ONCE])
-}
-
 const LIST_MONTHS: &str = "
 -- list_active_months
 SELECT month FROM active_months WHERE tenant = $1";
@@ -123,31 +98,16 @@ pub(crate) fn forget_active(
     Ok(forgotten)
 }
 
-impl UsageStore for SqliteStore {
-    fn find_usage<'a>(&'a self, mandate: &'a Mandate, month: Month) -> StoreFuture<'a, Usage> {
-        let tenant = mandate.tenant().id;
-        let find = move |it: &Connection| {
+impl SqliteStore {
+    pub(crate) async fn usage(&self, tenant: TenantId, month: Month) -> Result<Usage, StoreError> {
+        let find = |it: &Connection| {
             at_one_instant(it, || {
                 let types = run_ready(it.query(FIND_TYPES, &parameters![tenant], type_usage))?;
                 Ok((types, of_month(it, FIND_CREATED, tenant, month)?))
             })
         };
-        Box::pin(async move {
-            let (types, created) = self.readers.read(find)?;
-            let active = self.access.readers.read(|it| of_month(it, FIND_ACTIVE, tenant, month))?;
-            Ok(Usage { types, created, active })
-        })
-    }
-
-    fn sweep_usage(&self, month: Month) -> StoreFuture<'_, usize> {
-        let year_ago = month.a_year_before();
-        Box::pin(async move {
-            let created = self.writer.write(move |it| sweep(it, SWEEP_CREATED, year_ago)).await?;
-            let active = self.access.writer.write(move |it| {
-                let tokens = sweep(it, SWEEP_ACTIVE, month)?;
-                Ok(tokens.saturating_add(sweep(it, SWEEP_MONTHS, year_ago)?))
-            });
-            Ok(created.saturating_add(active.await?))
-        })
+        let (types, created) = self.readers.read(find)?;
+        let active = self.access.readers.read(|it| of_month(it, FIND_ACTIVE, tenant, month))?;
+        Ok(Usage { types, created, active })
     }
 }

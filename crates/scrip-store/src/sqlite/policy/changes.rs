@@ -2,33 +2,19 @@
 
 use std::sync::atomic::Ordering;
 
-use scrip_core::{
-    audit::{AuditRecord, DeletedTenant},
-    error::Error,
-    id::TenantId,
-    policy::{ApiKeyRecord, DecidePolicy, Mandate, PolicyRecords, TenantDeletion},
-    store::{Changed, PolicyStore, StoreError, StoreFuture},
-    time::Timestamp,
-};
+use scrip_core::{audit::AuditRecord, id::TenantId, policy::ApiKeyRecord, store::StoreError};
 use scrip_seal::WrappedTenantKeys;
 
 use crate::{
     rules::policy::{
-        changes::{
-            DELETE_TENANT, FIND_API_KEY, PolicyTransaction, change_policy, delete_tenant,
-            insert_tenant, list_deleted_tenants,
-        },
+        changes::{DELETE_TENANT, FIND_API_KEY, PolicyTransaction},
         directory::KeyTables,
     },
-    sql::{Statements, parameters, run_ready},
+    sql::{Statements, parameters},
     sqlite::{
         SqliteStore,
         engine::{connection::overwriting, statement::execute, transaction::Transaction},
-        maintenance::usage::forget_active,
-        policy::{
-            directory::{APART, KEYS},
-            purge::{list_without_row, purge_tenants},
-        },
+        policy::directory::{APART, KEYS},
     },
 };
 
@@ -76,52 +62,11 @@ impl PolicyTransaction for Transaction<'_> {
     }
 }
 
-impl PolicyStore for SqliteStore {
-    fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()> {
-        self.write(move |it| run_ready(insert_tenant(it, &records, &audit)))
-    }
-
-    fn change_policy(
-        &self,
-        mandate: Mandate,
-        decide: DecidePolicy,
-    ) -> StoreFuture<'_, Result<(), Error>> {
-        let tenant = mandate.tenant().id;
-        let change = move |it: &mut Transaction<'_>| run_ready(change_policy(it, tenant, decide));
-        Box::pin(self.writer.write_if(change, Result::is_ok))
-    }
-
-    fn delete_tenant(
-        &self,
-        deletion: TenantDeletion,
-        audit: AuditRecord,
-    ) -> StoreFuture<'_, Result<Changed, Error>> {
-        Box::pin(async move {
-            let delete =
-                move |it: &mut Transaction<'_>| run_ready(delete_tenant(it, &deletion, &audit));
-            let is_done = |it: &Result<_, _>| matches!(it, Ok(Changed::Done));
-            let deleted = self.writer.write_if(delete, is_done).await?;
-            // The keys are gone from the tables; the log that had them is cut before the answer,
-            // unless somebody reads for longer than a client waits.
-            self.writer.progress.cut_asked.store(true, Ordering::Relaxed);
-            self.writer.write(|_| Ok(())).await?;
-            Ok(deleted)
-        })
-    }
-
-    fn list_deleted_tenants(&self) -> StoreFuture<'_, Vec<DeletedTenant>> {
-        self.read(|it| run_ready(list_deleted_tenants(it)))
-    }
-
-    fn purge_tenants(&self, tenants: Vec<TenantId>, now: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(async move {
-            let gone = self.readers.read(|it| list_without_row(it, &tenants))?;
-            let deleted = gone.clone();
-            let forget = move |it: &mut Transaction<'_>| forget_active(it, &deleted);
-            match self.access.writer.write(forget).await? {
-                0 => self.writer.write(move |it| purge_tenants(it, &gone, now)).await,
-                some => Ok(some),
-            }
-        })
+impl SqliteStore {
+    /// The keys are gone from the tables; the log that had them is cut before the answer, unless
+    /// somebody reads for longer than a client waits.
+    pub(crate) async fn erase_log(&self) -> Result<(), StoreError> {
+        self.writer.progress.cut_asked.store(true, Ordering::Relaxed);
+        self.writer.write(|_| Ok(())).await
     }
 }

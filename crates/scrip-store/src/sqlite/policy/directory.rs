@@ -43,14 +43,14 @@ pub(crate) fn load_directory(connection: &Connection) -> Result<DirectoryRecords
 
 impl DirectoryStore for SqliteStore {
     fn load_directory(&self) -> StoreFuture<'_, DirectoryRecords> {
-        self.read(load_directory)
+        Box::pin(async move { self.readers.read(load_directory) })
     }
 
     fn directory_version(&self) -> StoreFuture<'_, i64> {
-        self.read(|it| run_ready(directory_version(it)))
+        Box::pin(async move { directory_version(&&self.readers).await })
     }
 
     fn insert_system_keys(&self, keys: SystemKeys) -> StoreFuture<'_, ()> {
-        self.write(move |it| run_ready(insert_system_keys(it, &keys)))
+        Box::pin(self.writer.write(move |it| run_ready(insert_system_keys(it, &keys))))
     }
 }

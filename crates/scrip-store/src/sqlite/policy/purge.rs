@@ -5,8 +5,12 @@ use scrip_core::{id::TenantId, store::StoreError, time::Timestamp};
 
 use crate::{
     rules::policy::changes::STRAGGLERS_MS,
-    sql::{Statements, parameters, run_ready},
-    sqlite::engine::statement::execute,
+    sql::{Statements, delete_some, parameters, run_ready},
+    sqlite::{
+        SqliteStore,
+        engine::{statement::execute, transaction::Transaction},
+        maintenance::usage::forget_active,
+    },
 };
 
 const PURGED_AT_ONCE: i64 = 256;
@@ -14,19 +18,7 @@ const PURGED_AT_ONCE: i64 = 256;
 /// Some rows of a table that belong to a tenant.
 macro_rules! purge {
     ($table:literal, $key:literal) => {
-        concat!(
-            "-- purge_",
-            $table,
-            "\nDELETE FROM ",
-            $table,
-            " WHERE (",
-            $key,
-            ") IN (SELECT ",
-            $key,
-            " FROM ",
-            $table,
-            " WHERE tenant = $1 LIMIT $2)"
-        )
+        delete_some!(sqlite, concat!("purge_", $table), $table, "tenant = $1", $key)
     };
 }
 
@@ -42,7 +34,7 @@ const PURGE: [&str; 6] = [
 const FIND_TENANT: &str = "-- find_tenant\nSELECT 1 FROM tenants WHERE id = $1";
 
 /// Those of these tenants that have no row any more.
-pub(crate) fn list_without_row(
+fn list_without_row(
     connection: &Connection,
     tenants: &[TenantId],
 ) -> Result<Vec<TenantId>, StoreError> {
@@ -61,7 +53,23 @@ const FORGET_DELETED: &str = "
 -- forget_deleted_tenant
 DELETE FROM deleted_tenants WHERE id = $1 AND deleted_at <= $2";
 
-pub(crate) fn purge_tenants(
+impl SqliteStore {
+    pub(crate) async fn purge(
+        &self,
+        tenants: Vec<TenantId>,
+        now: Timestamp,
+    ) -> Result<usize, StoreError> {
+        let gone = self.readers.read(|it| list_without_row(it, &tenants))?;
+        let deleted = gone.clone();
+        let forget = move |it: &mut Transaction<'_>| forget_active(it, &deleted);
+        match self.access.writer.write(forget).await? {
+            0 => self.writer.write(move |it| purge_tenants(it, &gone, now)).await,
+            some => Ok(some),
+        }
+    }
+}
+
+fn purge_tenants(
     connection: &Connection,
     tenants: &[TenantId],
     now: Timestamp,

@@ -1,22 +1,20 @@
-//! Lists and surveys of tokens.
+//! The entries of lists.
 
 use rusqlite::Connection;
 use scrip_core::{
     id::TenantId,
-    listing::{Facet, ListTokens, Listing, Position, SurveyTokens, Surveyed},
-    policy::Inquiry,
-    store::{ListingStore, StoreError, StoreFuture},
+    listing::{Facet, ListTokens, Position},
+    store::StoreError,
 };
 
 use crate::{
     facets::{facet_bytes, facets},
     rules::tokens::{
-        listing::{FiledToken, ListingReader, MISFILED, Stretch, list_tokens},
+        listing::{FiledToken, ListingReader, MISFILED, Stretch},
         rows::numbered_token,
-        survey::survey_tokens,
     },
-    sql::{ColumnReader, Statements, parameters, required, run_ready},
-    sqlite::{SqliteStore, engine::statement::at_one_instant, tokens::writes::select_tokens},
+    sql::{ColumnReader, Statements, parameters, required},
+    sqlite::tokens::writes::select_tokens,
 };
 
 /// Row values of three are one bound of the index, so this is one seek and a walk.
@@ -85,17 +83,5 @@ impl ListingReader for Connection {
         let at = parameters![position.number, tenant, list.now];
         let found = self.find(FIND_AT, &at, numbered_token).await?;
         Ok(found.map(|it| FiledToken { position, facet: Some(facet), token: it.token }))
-    }
-}
-
-impl ListingStore for SqliteStore {
-    fn list_tokens(&self, inquiry: Inquiry, list: ListTokens) -> StoreFuture<'_, Listing> {
-        let tenant = inquiry.tenant().id;
-        self.read(move |it| at_one_instant(it, || run_ready(list_tokens(it, tenant, &list))))
-    }
-
-    fn survey_tokens(&self, inquiry: Inquiry, survey: SurveyTokens) -> StoreFuture<'_, Surveyed> {
-        let tenant = inquiry.tenant().id;
-        self.read(move |it| at_one_instant(it, || run_ready(survey_tokens(it, tenant, &survey))))
     }
 }

@@ -267,6 +267,6 @@ impl TokenStore for SqliteStore {
 
     fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
         let tenant = permit.tenant().id;
-        self.write(move |it| run_ready(delete_token(it, tenant, &delete)))
+        Box::pin(self.write(tenant, async move |it| delete_token(it, tenant, &delete).await))
     }
 }

@@ -1,22 +1,28 @@
 //! 3-D Secure sessions, and the events that tell of them.
 
+use std::sync::Arc;
+
 use scrip_core::{
+    audit::Log,
     id::{SessionId, TenantId, TokenId},
-    policy::Signed,
-    store::{Changed, StoreError},
+    policy::Inquiry,
+    store::{Changed, EventStore, SessionStore, StoreError, StoreFuture},
     threeds::{
-        CardReference, ConvertedIntent, EventRecord, SessionCard, SessionCardColumns,
-        SessionRecord, SessionWrite,
+        CardReference, EventRecord, SessionCard, SessionCardColumns, SessionRecord, SessionWrite,
     },
     time::Timestamp,
 };
 
 use crate::{
-    rules::answers::insert_answer,
-    sql::{ColumnReader, Execute, Statements, WriteTransaction, optional, parameters, required},
+    rules::{
+        answers::insert_answer,
+        session_cards::{CONVERT_CARD, NAMES_TOKEN, is_named_by_session},
+    },
+    sql::{
+        ColumnReader, DeleteSome, Statements, WriteTransaction, delete_some, for_both_engines,
+        optional, parameters, required,
+    },
 };
-
-pub(crate) const NO_LAST_EVENT: StoreError = StoreError::Corrupt("the number of events is gone");
 
 /// Not where any tenant has the id, whether or not its row is ours to see.
 const INSERT_SESSION: &str = "
@@ -24,7 +30,7 @@ const INSERT_SESSION: &str = "
 INSERT INTO sessions (tenant, id, created_by, created_at, ends_at, revision, token, intent, body)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING";
 
-pub(crate) async fn insert_session<T: WriteTransaction>(
+async fn insert_session<T: WriteTransaction>(
     transaction: &mut T,
     tenant: TenantId,
     write: &SessionWrite,
@@ -85,24 +91,7 @@ macro_rules! find_session {
 
 const FIND_SESSION: &str = find_session!("find_session", " AND tenant = $3");
 
-pub(crate) async fn find_session(
-    client: &impl Statements,
-    tenant: TenantId,
-    id: SessionId,
-    now: Timestamp,
-) -> Result<Option<SessionRecord>, StoreError> {
-    client.find(FIND_SESSION, &parameters![id, now, tenant], session).await
-}
-
 const FIND_NOTIFIED_SESSION: &str = find_session!("find_notified_session", "");
-
-pub(crate) async fn find_notified_session(
-    client: &impl Statements,
-    id: SessionId,
-    now: Timestamp,
-) -> Result<Option<SessionRecord>, StoreError> {
-    client.find(FIND_NOTIFIED_SESSION, &parameters![id, now], session).await
-}
 
 fn session(row: &dyn ColumnReader) -> Result<SessionRecord, StoreError> {
     let unknown = || StoreError::Corrupt("the row of a session is not one of ours");
@@ -137,7 +126,7 @@ UPDATE sessions SET ends_at = $1, revision = $2, body = $3
 WHERE tenant = $4 AND id = $5 AND revision = $6";
 
 /// Stale where another request has written the session since it was read.
-pub(crate) async fn update_session<T: WriteTransaction>(
+async fn update_session<T: WriteTransaction>(
     transaction: &mut T,
     write: &SessionWrite,
 ) -> Result<Changed, StoreError> {
@@ -182,14 +171,6 @@ const LIST_EVENTS: &str = "
 -- list_events
 SELECT seq, tenant, id, at, body FROM session_events WHERE seq > $1 ORDER BY seq LIMIT $2";
 
-pub(crate) async fn list_events(
-    client: &impl Statements,
-    after: i64,
-    events_max: usize,
-) -> Result<Vec<(i64, EventRecord)>, StoreError> {
-    client.query(LIST_EVENTS, &parameters![after, events_max], event).await
-}
-
 fn event(row: &dyn ColumnReader) -> Result<(i64, EventRecord), StoreError> {
     let record = EventRecord {
         tenant: required(row, 1)?,
@@ -200,33 +181,80 @@ fn event(row: &dyn ColumnReader) -> Result<(i64, EventRecord), StoreError> {
     Ok((required(row, 0)?, record))
 }
 
-const CONVERT_CARD: &str = "
--- convert_session_card
-UPDATE sessions SET token = $1, converted_containers = $2, converted_mac = $3,
-    converted_number_version = $4
-WHERE tenant = $5 AND intent = $6";
+const FORGET_EVENTS: DeleteSome = delete_some!(
+    "forget_events",
+    "session_events",
+    "at <= $1 ORDER BY at",
+    sqlite: "seq" up to 256,
+    postgres: "tenant, seq" up to 256,
+);
 
-/// Names the token that the intent of these sessions became.
-pub(crate) async fn convert_card(
-    transaction: &impl Execute,
-    converted: &Signed<ConvertedIntent>,
-) -> Result<(), StoreError> {
-    let record = &converted.record;
-    let row = parameters![
-        &record.token,
-        record.containers.text(),
-        &converted.mac,
-        record.number_version,
-        record.tenant,
-        record.intent,
-    ];
-    transaction.execute(CONVERT_CARD, &row).await.map(drop)
+for_both_engines! {
+impl SessionStore {
+    fn insert_session(&self, inquiry: Inquiry, write: SessionWrite) -> StoreFuture<'_, ()> {
+        let tenant = inquiry.tenant().id;
+        Box::pin(self.write(tenant, async move |it| insert_session(it, tenant, &write).await))
+    }
+
+    fn find_session(
+        &self,
+        inquiry: Inquiry,
+        id: SessionId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<SessionRecord>> {
+        let tenant = inquiry.tenant().id;
+        Box::pin(async move {
+            self.of(tenant).find(FIND_SESSION, &parameters![id, now, tenant], session).await
+        })
+    }
+
+    fn find_notified_session(
+        &self,
+        id: SessionId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<SessionRecord>> {
+        Box::pin(async move {
+            let of = parameters![id, now];
+            self.of_every_tenant().find(FIND_NOTIFIED_SESSION, &of, session).await
+        })
+    }
+
+    /// It may be the answer to a message that cannot be sent again: so it waits where others are
+    /// told that there is too much to do.
+    fn update_session(&self, write: SessionWrite) -> StoreFuture<'_, Changed> {
+        let (tenant, write) = (write.session.tenant, Arc::new(write));
+        Box::pin(self.write_waiting(tenant, async move |it| update_session(it, &write).await))
+    }
+
+    fn is_named_by_session<'a>(
+        &'a self,
+        inquiry: Inquiry,
+        token: &'a TokenId,
+        now: Timestamp,
+    ) -> StoreFuture<'a, bool> {
+        let tenant = inquiry.tenant().id;
+        Box::pin(async move { is_named_by_session(&self.of(tenant), tenant, token, now).await })
+    }
+}
 }
 
-const NAMES_TOKEN: &str = "
--- is_named_by_session
-SELECT 1 FROM sessions
-WHERE tenant = $1 AND token = $2 AND (ends_at IS NULL OR ends_at > $3) LIMIT 1";
+for_both_engines! {
+impl EventStore {
+    fn list_events(
+        &self,
+        after: i64,
+        events_max: usize,
+    ) -> StoreFuture<'_, Vec<(i64, EventRecord)>> {
+        Box::pin(async move {
+            self.of_every_tenant().query(LIST_EVENTS, &parameters![after, events_max], event).await
+        })
+    }
+
+    fn forget_events(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(self.delete_some(Log::Audit, &FORGET_EVENTS, before))
+    }
+}
+}
 
 pub(crate) const STATEMENTS: &[&str] = &[
     INSERT_SESSION,
@@ -237,15 +265,5 @@ pub(crate) const STATEMENTS: &[&str] = &[
     LIST_EVENTS,
     CONVERT_CARD,
     NAMES_TOKEN,
+    FORGET_EVENTS.sql.sqlite,
 ];
-
-/// Whether a session that lives names a token. Also asked inside the transaction of a write.
-pub(crate) async fn is_named_by_session(
-    client: &impl Statements,
-    tenant: TenantId,
-    token: &TokenId,
-    now: Timestamp,
-) -> Result<bool, StoreError> {
-    let found = client.find(NAMES_TOKEN, &parameters![tenant, token, now], |_| Ok(())).await?;
-    Ok(found.is_some())
-}

@@ -1,4 +1,0 @@
-//! Access sessions and 3-D Secure sessions.
-
-mod access_sessions;
-mod threeds;

@@ -1,0 +1,198 @@
+//! Access sessions.
+
+use scrip_core::{
+    audit::Log,
+    policy::{AccessSessionId, AccessSessionRecord, Mandate, Signed, access_session::Authorized},
+    store::{AccessSessionStore, Beside, Changed, StoreError, StoreFuture},
+    time::Timestamp,
+};
+
+use crate::{
+    rules::answers::insert_beside,
+    sql::{
+        ColumnReader, DeleteSome, Execute, Statements, delete_some, for_both_engines, optional,
+        parameters, required,
+    },
+};
+
+const INSERT_SESSION: &str = "
+-- insert_access_session
+INSERT INTO access_sessions (tenant, digest, nonce, application, created_at, expires_at, mac)
+VALUES ($1, $2, $3, $4, $5, $6, $7)";
+
+/// In the order that [`access_session`] reads them.
+macro_rules! session_columns {
+    () => {
+        "digest, nonce, tenant, application, created_at, expires_at, authorized_by, \
+         authorized_key, authorized_at, access, mac FROM access_sessions"
+    };
+}
+
+const FIND_SESSION: &str =
+    concat!("-- find_access_session\nSELECT ", session_columns!(), " WHERE digest = $1");
+
+const FIND_BY_NONCE: &str = concat!(
+    "-- find_access_session_by_nonce\nSELECT ",
+    session_columns!(),
+    " WHERE tenant = $1 AND nonce = $2"
+);
+
+const LIST_SESSIONS: &str = concat!(
+    "-- list_access_sessions\nSELECT ",
+    session_columns!(),
+    " WHERE tenant = $1 AND expires_at > $2 ORDER BY expires_at DESC, digest LIMIT $3"
+);
+
+const AUTHORIZE_SESSION: &str = "
+-- authorize_access_session
+UPDATE access_sessions SET expires_at = $1, authorized_by = $2, authorized_key = $3,
+    authorized_at = $4, access = $5, mac = $6
+WHERE tenant = $7 AND digest = $8 AND authorized_by IS NULL";
+
+const REVOKE_SESSION: &str = "
+-- revoke_access_session
+DELETE FROM access_sessions WHERE tenant = $1 AND digest = $2";
+
+const FORGET_SESSIONS: DeleteSome = delete_some!(
+    "forget_access_sessions",
+    "access_sessions",
+    "expires_at <= $1",
+    sqlite: "seq" up to 256,
+    postgres: "tenant, digest" up to 256,
+);
+
+for_both_engines! {
+impl AccessSessionStore {
+    fn insert_access_session(
+        &self,
+        mandate: Mandate,
+        session: Signed<AccessSessionRecord>,
+        written: Beside,
+    ) -> StoreFuture<'_, ()> {
+        let tenant = mandate.tenant().id;
+        Box::pin(self.write(tenant, async move |it| {
+            let Signed { record, mac } = &session;
+            let row = parameters![
+                tenant,
+                &record.id,
+                &record.nonce,
+                record.application,
+                record.created_at,
+                record.expires_at,
+                mac,
+            ];
+            it.execute(INSERT_SESSION, &row).await?;
+            insert_beside(it, tenant, &written, "done").await
+        }))
+    }
+
+    fn find_access_session(
+        &self,
+        id: AccessSessionId,
+    ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>> {
+        Box::pin(async move {
+            self.of_every_tenant().find(FIND_SESSION, &parameters![&id], access_session).await
+        })
+    }
+
+    fn find_access_session_by_nonce<'a>(
+        &'a self,
+        mandate: &'a Mandate,
+        nonce: [u8; 32],
+    ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>> {
+        let tenant = mandate.tenant().id;
+        Box::pin(async move {
+            let of = parameters![tenant, &nonce];
+            self.of(tenant).find(FIND_BY_NONCE, &of, access_session).await
+        })
+    }
+
+    /// Whoever comes second finds it authorized.
+    fn authorize_access_session(
+        &self,
+        mandate: Mandate,
+        session: Signed<AccessSessionRecord>,
+        written: Beside,
+    ) -> StoreFuture<'_, Changed> {
+        let tenant = mandate.tenant().id;
+        Box::pin(self.write(tenant, async move |it| {
+            let Signed { record, mac } = &session;
+            let authorized = record.authorized.as_ref();
+            let row = parameters![
+                record.expires_at,
+                authorized.map(|it| it.by),
+                authorized.map(|it| it.api_key),
+                authorized.map(|it| it.at),
+                authorized.map(|it| it.access.to_text()),
+                mac,
+                tenant,
+                &record.id,
+            ];
+            if it.execute(AUTHORIZE_SESSION, &row).await? == 0 {
+                return Ok(Changed::Stale);
+            }
+            insert_beside(it, tenant, &written, "done").await?;
+            Ok(Changed::Done)
+        }))
+    }
+
+    fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(self.delete_some(Log::Audit, &FORGET_SESSIONS, before))
+    }
+
+    fn list_access_sessions<'a>(
+        &'a self,
+        mandate: &'a Mandate,
+        now: Timestamp,
+        sessions_max: usize,
+    ) -> StoreFuture<'a, Vec<Signed<AccessSessionRecord>>> {
+        let tenant = mandate.tenant().id;
+        Box::pin(async move {
+            let of = parameters![tenant, now, sessions_max];
+            self.of(tenant).query(LIST_SESSIONS, &of, access_session).await
+        })
+    }
+
+    fn revoke_access_session(
+        &self,
+        mandate: Mandate,
+        id: AccessSessionId,
+        written: Beside,
+    ) -> StoreFuture<'_, Changed> {
+        let tenant = mandate.tenant().id;
+        Box::pin(self.write(tenant, async move |it| {
+            if it.execute(REVOKE_SESSION, &parameters![tenant, &id]).await? == 0 {
+                return Ok(Changed::Stale);
+            }
+            insert_beside(it, tenant, &written, "done").await?;
+            Ok(Changed::Done)
+        }))
+    }
+}
+}
+
+fn access_session(row: &dyn ColumnReader) -> Result<Signed<AccessSessionRecord>, StoreError> {
+    let unknown = || StoreError::Corrupt("the row of an access session is not one of ours");
+    decode(row).ok_or_else(unknown)
+}
+
+fn decode(row: &dyn ColumnReader) -> Option<Signed<AccessSessionRecord>> {
+    let (by, api_key) = (optional(row, 6).ok()?, optional(row, 7).ok()?);
+    let authorized = match (by, api_key, optional(row, 8).ok()?) {
+        (None, None, None) => None,
+        (Some(by), Some(api_key), Some(at)) => {
+            Some(Authorized { by, api_key, at, access: required(row, 9).ok()? })
+        }
+        (_, _, _) => return None,
+    };
+    let record = AccessSessionRecord {
+        id: required(row, 0).ok()?,
+        nonce: required(row, 1).ok()?,
+        tenant: required(row, 2).ok()?,
+        application: required(row, 3).ok()?,
+        created_at: required(row, 4).ok()?,
+        expires_at: required(row, 5).ok()?,
+        authorized,
+    };
+    Some(Signed { record, mac: required(row, 10).ok()? })
+}

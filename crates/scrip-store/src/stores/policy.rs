@@ -1,0 +1,55 @@
+//! Tenants and changes of their policy.
+
+use scrip_core::{
+    audit::{AuditRecord, DeletedTenant},
+    error::Error,
+    id::TenantId,
+    policy::{DecidePolicy, Mandate, PolicyRecords, TenantDeletion},
+    store::{Changed, PolicyStore, StoreFuture},
+    time::Timestamp,
+};
+
+use crate::{
+    rules::policy::changes::{change_policy, delete_tenant, insert_tenant, list_deleted_tenants},
+    sql::for_both_engines,
+};
+
+for_both_engines! {
+impl PolicyStore {
+    fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()> {
+        let tenant = records.tenant.record.id;
+        Box::pin(self.write(tenant, async move |it| insert_tenant(it, &records, &audit).await))
+    }
+
+    fn change_policy(
+        &self,
+        mandate: Mandate,
+        decide: DecidePolicy,
+    ) -> StoreFuture<'_, Result<(), Error>> {
+        let tenant = mandate.tenant().id;
+        Box::pin(self.write(tenant, async move |it| change_policy(it, tenant, decide).await))
+    }
+
+    fn delete_tenant(
+        &self,
+        deletion: TenantDeletion,
+        audit: AuditRecord,
+    ) -> StoreFuture<'_, Result<Changed, Error>> {
+        let tenant = deletion.tenant();
+        let delete = self.write(tenant, async move |it| delete_tenant(it, &deletion, &audit).await);
+        Box::pin(async move {
+            let deleted = delete.await?;
+            self.erase_log().await?;
+            Ok(deleted)
+        })
+    }
+
+    fn list_deleted_tenants(&self) -> StoreFuture<'_, Vec<DeletedTenant>> {
+        Box::pin(async move { list_deleted_tenants(&self.of_every_tenant()).await })
+    }
+
+    fn purge_tenants(&self, tenants: Vec<TenantId>, now: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(self.purge(tenants, now))
+    }
+}
+}
