@@ -199,6 +199,40 @@ fn links_in_the_documents_lead_somewhere() {
     }
 }
 
+/// Decision records speak of the code as it was, so only the guides are checked.
+#[test]
+fn source_files_named_in_the_guides_exist() {
+    let sources: Vec<_> = files("rs").map(|it| it.to_string_lossy().into_owned()).collect();
+    for guide in ["ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md", "README.md"] {
+        let text = fs::read_to_string(root().join(guide)).unwrap();
+        for name in names_of_source_files(&text) {
+            // `core/src/token.rs` is short for `crates/scrip-core/src/token.rs`.
+            let endings = [format!("/{name}"), format!("/scrip-{name}")];
+            let exists = sources.iter().any(|it| endings.iter().any(|end| it.ends_with(end)));
+            assert!(exists, "{guide}: no source file is named {name}");
+        }
+    }
+}
+
+#[test]
+fn walk_of_a_create_visits_fewer_than_thirty_files_and_none_twice() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let (_, walk) = text.split_once("### The files of this walk").unwrap();
+    let (walk, _) = walk.split_once("\n## ").unwrap();
+    let mut visited = names_of_source_files(walk);
+    let visits = visited.len();
+    assert!((15..30).contains(&visits), "the walk visits {visits} files");
+    visited.sort_unstable();
+    visited.dedup();
+    assert_eq!(visited.len(), visits, "the walk returns to a file");
+}
+
+/// The Rust files that a text names in code style, in their order.
+fn names_of_source_files(text: &str) -> Vec<&str> {
+    let code = text.split('`').skip(1).step_by(2);
+    code.filter(|it| it.ends_with(".rs") && !it.contains(['*', '{', ' ', '<'])).collect()
+}
+
 #[test]
 fn every_crate_and_decision_is_on_the_map() {
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
