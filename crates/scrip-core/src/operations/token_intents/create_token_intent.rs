@@ -6,9 +6,9 @@ use crate::{
     audit::{AuditRecord, Operation},
     error::{Error, FieldError},
     id::{TokenIntentId, random_uuid},
-    idempotency::{Remember, answer::seal_plain_answer},
+    idempotency::{Remember, answer::seal_permitted_answer},
     policy::{
-        Caller, Needs, Permission,
+        Caller, Permission,
         guessing_budget::{EvaluatedNumbers, Fingerprinting},
     },
     store::Beside,
@@ -33,7 +33,7 @@ pub async fn create_token_intent(
     let (tenant, now) = (caller.tenant(), vault.clock.now());
     let NewTokenIntent { token_type, mut data, containers, authentication } = new;
     let containers = containers.unwrap_or_else(|| default_containers(caller, token_type));
-    caller.permit(Permission::TokenIntentCreate, &containers)?;
+    let permit = caller.permit(Permission::TokenIntentCreate, &containers)?;
     token_type.check(data.expose_mut(), tenant.kind).map_err(Error::Invalid)?;
     if authentication.is_some() && token_type != TokenType::NetworkToken {
         return Err(FieldError::new("authentication", "is for a network_token only").into());
@@ -68,10 +68,9 @@ pub async fn create_token_intent(
     });
     let cvc = cvc.transpose()?;
     let seen = view(&vault.bins, tenant, &record, body);
-    let needs = Needs::Permission(Permission::TokenIntentCreate);
     let answer = remember
         .as_ref()
-        .map(|it| seal_plain_answer(caller, it.claim.digest, (it.render)(&seen), needs, now));
+        .map(|it| seal_permitted_answer(&permit, it.claim.digest, (it.render)(&seen), None, now));
     let audit = AuditRecord::new(Operation::CreateTokenIntent, caller, now);
     let written = Beside { audit, entity: record.id.to_string(), answer: answer.transpose()? };
     let inquiry = caller.inquire(Permission::TokenIntentCreate)?;

@@ -149,6 +149,26 @@ fn whoever_lost_the_right_has_no_replay() {
 }
 
 #[test]
+fn token_intent_replay_needs_the_permission_in_the_containers_of_the_intent() {
+    let keys = SHARED.tenant(Settings::default());
+    let application = |container: &str| {
+        let permissions = ["token-intent:create"];
+        let rule = json!({"description": "intents", "priority": 1, "container": container,
+            "transform": "mask", "permissions": permissions});
+        json!({"name": "checkout", "type": "private", "rules": [rule]})
+    };
+    let created = SHARED.post(&keys.management, "/applications", &application("/first/")).is(201);
+    let (path, key) = (format!("/applications/{}", text(&created, "id")), text(&created, "key"));
+    let body = json!({"type": "card_number", "data": "4242424242424242", "containers": ["/first/"]});
+    let create = || SHARED.ask("POST", "/token-intents").key(&key).once("intent").json(&body).send();
+    let first = create();
+    assert_eq!(first.status, 201, "{}", first.text);
+    assert_eq!(create().text, first.text);
+    SHARED.put(&keys.management, &path, &application("/second/")).is(200);
+    create().refused(403, "token-intent:create");
+}
+
+#[test]
 fn what_failed_is_asked_anew() {
     let keys = SHARED.tenant(Settings::default());
     for (at, call) in calls(&keys).iter().enumerate().filter(|(_, it)| it.body.is_some()) {
