@@ -107,9 +107,3 @@ pub(crate) struct Panel {
     pub(crate) all: Knobs,
     pub(crate) schemes: BTreeMap<Scheme, Knobs>,
 }
-
-impl Panel {
-    pub(crate) fn of(&self, scheme: Scheme) -> &Knobs {
-        self.schemes.get(&scheme).unwrap_or(&self.all)
-    }
-}

@@ -48,7 +48,7 @@ impl Simulator {
             .route("/sim/acs/app", post(acs::receive_app))
             .route("/sim/acs/root.pem", get(root))
             .route("/sim/knobs", get(show).put(turn).delete(reset))
-            .route("/sim/knobs/{scheme}", get(show_one).put(turn_one).delete(reset_one))
+            .route("/sim/knobs/{scheme}", get(show).put(turn).delete(reset))
             .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
             .layer(from_fn_with_state(Arc::clone(&self.world), check_host))
             .with_state(Arc::clone(&self.world))
@@ -93,7 +93,8 @@ impl Simulator {
 pub struct Handle {
     simulator: Simulator,
     address: SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
+    /// Going away, it tells the task to stop.
+    stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
@@ -111,7 +112,7 @@ pub fn start(listener: TcpListener, mut settings: Settings) -> Result<Handle, Un
         };
         served.serve(listener, stopped).await;
     });
-    Ok(Handle { simulator, address, stop: Some(stop), task })
+    Ok(Handle { simulator, address, stop, task })
 }
 
 impl Handle {
@@ -136,15 +137,9 @@ impl Handle {
     }
 
     /// Lets what is in flight finish, and ends.
-    pub async fn stop(mut self) {
-        drop(self.stop.take());
-        drop(timeout(DRAIN.saturating_mul(2), &mut self.task).await);
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        drop(self.stop.take());
+    pub async fn stop(self) {
+        drop(self.stop);
+        drop(timeout(DRAIN.saturating_mul(2), self.task).await);
     }
 }
 
@@ -153,52 +148,37 @@ async fn root(State(world): State<Arc<World>>) -> Response {
     (kind, world.signer.root_pem().to_owned()).into_response()
 }
 
-async fn show(State(world): State<Arc<World>>) -> Response {
-    told(&world.common_knobs())
+/// Knobs of one scheme, or of all of them where the path names none.
+type SchemePath = Option<Path<String>>;
+
+fn scheme(path: SchemePath) -> Result<Option<Scheme>, StatusCode> {
+    path.map(|Path(it)| Scheme::from_slug(&it).ok_or(StatusCode::NOT_FOUND)).transpose()
 }
 
-async fn turn(State(world): State<Arc<World>>, body: Bytes) -> Response {
-    set(&world, None, &body)
-}
-
-async fn reset(State(world): State<Arc<World>>) -> Response {
-    world.reset_knobs(None);
-    told(&world.common_knobs())
-}
-
-async fn show_one(State(world): State<Arc<World>>, Path(path): Path<String>) -> Response {
-    let knobs = Scheme::from_slug(&path).map(|it| world.knobs(it));
-    knobs.map_or_else(|| StatusCode::NOT_FOUND.into_response(), |it| told(&it))
-}
-
-async fn turn_one(
-    State(world): State<Arc<World>>,
-    Path(path): Path<String>,
-    body: Bytes,
-) -> Response {
-    match Scheme::from_slug(&path) {
-        Some(scheme) => set(&world, Some(scheme), &body),
-        None => StatusCode::NOT_FOUND.into_response(),
-    }
-}
-
-async fn reset_one(State(world): State<Arc<World>>, Path(path): Path<String>) -> Response {
-    let Some(scheme) = Scheme::from_slug(&path) else {
-        return StatusCode::NOT_FOUND.into_response();
-    };
-    world.reset_knobs(Some(scheme));
-    told(&world.knobs(scheme))
+async fn show(State(world): State<Arc<World>>, path: SchemePath) -> Result<Response, StatusCode> {
+    Ok(told(&world.knobs_of(scheme(path)?)))
 }
 
 /// All of them: what is not said is as if it were normal.
-fn set(world: &World, scheme: Option<Scheme>, body: &[u8]) -> Response {
-    match serde_json::from_slice::<Knobs>(body) {
+async fn turn(
+    State(world): State<Arc<World>>,
+    path: SchemePath,
+    body: Bytes,
+) -> Result<Response, StatusCode> {
+    let scheme = scheme(path)?;
+    Ok(match serde_json::from_slice::<Knobs>(&body) {
         Ok(knobs) => {
             world.set_knobs(scheme, knobs.clone());
             told(&knobs)
         }
         Err(error) => (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
-    }
+    })
+}
+
+async fn reset(State(world): State<Arc<World>>, path: SchemePath) -> Result<Response, StatusCode> {
+    let scheme = scheme(path)?;
+    world.reset_knobs(scheme);
+    Ok(told(&world.knobs_of(scheme)))
 }
 
 fn told(knobs: &Knobs) -> Response {

@@ -76,11 +76,14 @@ impl World {
     }
 
     pub(crate) fn knobs(&self, scheme: Scheme) -> Knobs {
-        self.panel.lock().unwrap_or_else(PoisonError::into_inner).of(scheme).clone()
+        self.knobs_of(Some(scheme))
     }
 
-    pub(crate) fn common_knobs(&self) -> Knobs {
-        self.panel.lock().unwrap_or_else(PoisonError::into_inner).all.clone()
+    /// For one scheme, or those that all of them have.
+    pub(crate) fn knobs_of(&self, scheme: Option<Scheme>) -> Knobs {
+        let panel = self.panel.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = scheme.and_then(|it| panel.schemes.get(&it));
+        own.unwrap_or(&panel.all).clone()
     }
 
     /// For one scheme, or for all of them.

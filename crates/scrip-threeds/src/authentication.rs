@@ -25,7 +25,7 @@ pub struct Asked {
 }
 
 /// Everything the interface tells of an authentication but the session's and the token's own ids.
-/// Names and codes are methods, so that they cannot differ.
+/// A name and its code come from one value, so that they cannot differ.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Authentication {
@@ -128,26 +128,6 @@ impl Authentication {
         proven && self.asked.category == AuthenticationCategory::Payment
     }
 
-    #[must_use]
-    pub fn threeds_version(&self) -> &'static str {
-        self.asked.version.code()
-    }
-
-    #[must_use]
-    pub fn authentication_status(&self) -> &'static str {
-        self.status.name()
-    }
-
-    #[must_use]
-    pub fn authentication_status_code(&self) -> &'static str {
-        self.status.code()
-    }
-
-    #[must_use]
-    pub fn directory_status_code(&self) -> &'static str {
-        self.directory_status.code()
-    }
-
     /// None where a scheme's code has no public meaning; the code is there all the same.
     #[must_use]
     pub fn authentication_status_reason(&self) -> Option<&'static str> {
@@ -155,33 +135,8 @@ impl Authentication {
     }
 
     #[must_use]
-    pub fn authentication_status_reason_code(&self) -> Option<String> {
-        self.reason.map(StatusReason::code)
-    }
-
-    #[must_use]
-    pub fn challenge_preference(&self) -> Option<&'static str> {
-        self.asked.challenge_preference.and_then(ChallengePreference::name)
-    }
-
-    #[must_use]
-    pub fn challenge_preference_code(&self) -> Option<String> {
-        self.asked.challenge_preference.map(ChallengePreference::code)
-    }
-
-    #[must_use]
-    pub fn authentication_challenge_type(&self) -> Option<&'static str> {
-        self.challenge_type.and_then(ChallengeType::name)
-    }
-
-    #[must_use]
     pub fn challenge_cancel_reason(&self) -> Option<&'static str> {
         self.challenge_cancel.map(|it| it.name().unwrap_or("unknown"))
-    }
-
-    #[must_use]
-    pub fn challenge_cancel_reason_code(&self) -> Option<String> {
-        self.challenge_cancel.map(ChallengeCancel::code)
     }
 }
 

@@ -1,10 +1,9 @@
 //! A message's JSON, read strictly: bounded in bytes and depth, no name twice, and wiped when
 //! dropped, because a card number may be in it.
 
-use std::fmt;
+use serde_json::Value;
 
-use serde_json::{Map, Value};
-
+pub(crate) use crate::strict_json::Plain;
 use crate::strict_json::{self, Bounds, Rule, wipe};
 
 /// No message of ours is deeper than five; extensions and broadcast information have the rest.
@@ -16,22 +15,6 @@ pub(crate) enum Unread {
     Malformed,
     /// A name stands twice in one object. It is the sender's text: to be compared, not to be shown.
     Duplicate(String),
-}
-
-/// A JSON object that cannot be printed and is wiped when dropped.
-#[derive(Default, PartialEq)]
-pub(crate) struct Plain(pub(crate) Map<String, Value>);
-
-impl Drop for Plain {
-    fn drop(&mut self) {
-        self.0.values_mut().for_each(wipe);
-    }
-}
-
-impl fmt::Debug for Plain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Plain")
-    }
 }
 
 /// One object, and nothing after it.

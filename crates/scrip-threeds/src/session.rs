@@ -10,12 +10,10 @@ mod event;
 mod result;
 mod state;
 mod step;
-mod stored;
 
 pub use effect::{Effect, Refusal};
 pub use event::{Event, SecretFact};
 pub use state::{Failure, Method, Moment, Phase, Session, Waiting};
-pub use stored::{NotOurs, STORED_VERSION};
 
 #[cfg(test)]
 mod tests;

@@ -82,13 +82,19 @@ pub(crate) fn wipe(value: &mut Value) {
     }
 }
 
-/// An object that is being read: what is given up half read is wiped.
-#[derive(Default)]
-struct HalfRead(Map<String, Value>);
+/// An object that cannot be printed and is wiped when dropped, also when it is given up half read.
+#[derive(Default, PartialEq)]
+pub(crate) struct Plain(pub(crate) Map<String, Value>);
 
-impl Drop for HalfRead {
+impl Drop for Plain {
     fn drop(&mut self) {
         self.0.values_mut().for_each(wipe);
+    }
+}
+
+impl fmt::Debug for Plain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Plain")
     }
 }
 
@@ -169,7 +175,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut object = HalfRead::default();
+        let mut object = Plain::default();
         let Some(mut name) = entries.next_key_seed(Name(self))? else {
             self.deeper::<A::Error>()?;
             return Ok(Value::Object(Map::new()));

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::code::codes;
+use crate::code::{Status, codes};
 
 codes! {
     /// The types of events.
@@ -25,13 +25,7 @@ pub struct SessionFacts {
     pub id: String,
     pub kind: String,
     pub tenant_id: String,
-    pub created_at: String,
-    pub created_by: String,
-    pub device: Option<String>,
-    pub expires_at: Option<String>,
-    pub token_id: Option<String>,
-    pub token_intent_id: Option<String>,
-    pub card_brand: Option<String>,
+    pub origin: Origin,
 }
 
 /// What an event tells of its session: each type leaves out what is not its own.
@@ -86,28 +80,15 @@ impl EventType {
     /// The session as this event tells it. A challenge that is over was successful or failed; the
     /// other statuses are not a browser's to tell.
     #[must_use]
-    pub fn payload(
-        self,
-        facts: &SessionFacts,
-        status: Option<crate::code::Status>,
-    ) -> SessionPayload {
+    pub fn payload(self, facts: SessionFacts, status: Option<Status>) -> SessionPayload {
         let parts = self.parts();
-        let origin = Origin {
-            created_at: facts.created_at.clone(),
-            created_by: facts.created_by.clone(),
-            device: facts.device.clone(),
-            expires_at: facts.expires_at.clone(),
-            token_id: facts.token_id.clone(),
-            token_intent_id: facts.token_intent_id.clone(),
-            card_brand: facts.card_brand.clone(),
-        };
         let status = status.map(|it| it.name().to_owned());
         SessionPayload {
-            id: facts.id.clone(),
-            kind: facts.kind.clone(),
-            tenant_id: parts.tenant.then(|| facts.tenant_id.clone()),
+            id: facts.id,
+            kind: facts.kind,
+            tenant_id: parts.tenant.then_some(facts.tenant_id),
             authentication_status: status.filter(|_| parts.status),
-            origin: parts.origin.then_some(origin),
+            origin: parts.origin.then_some(facts.origin),
         }
     }
 }

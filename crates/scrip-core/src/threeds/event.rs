@@ -4,7 +4,7 @@ use scrip_seal::{Purpose, Secret};
 use scrip_threeds::{
     code::Status,
     session::Effect,
-    webhook::{Actor, EventData, EventType, SessionEvent, SessionFacts},
+    webhook::{self, Actor, EventData, EventType, SessionEvent, SessionFacts},
 };
 use uuid::Uuid;
 
@@ -57,13 +57,15 @@ impl SessionStep<'_> {
             id: record.id.to_string(),
             kind: body.state.kind.name().to_owned(),
             tenant_id: tenant.id.to_string(),
-            created_at: record.created_at.to_string(),
-            created_by: record.created_by.to_string(),
-            device: Some(body.device.name().to_owned()),
-            expires_at,
-            token_id,
-            token_intent_id,
-            card_brand: body.rails.first().map(|it| it.scheme.name().to_owned()),
+            origin: webhook::Origin {
+                created_at: record.created_at.to_string(),
+                created_by: record.created_by.to_string(),
+                device: Some(body.device.name().to_owned()),
+                expires_at,
+                token_id,
+                token_intent_id,
+                card_brand: body.rails.first().map(|it| it.scheme.name().to_owned()),
+            },
         };
         let (actor, trace) = match cause {
             Cause::Outsider(origin) => (None, &origin.trace),
@@ -81,7 +83,7 @@ impl SessionStep<'_> {
             timestamp: now.to_string(),
             tenant_id: tenant.id.to_string(),
             trace_id: Some(trace.to_string()).filter(|it| !it.is_empty()),
-            data: EventData { session: kind.payload(&facts, status), actor },
+            data: EventData { session: kind.payload(facts, status), actor },
         })
     }
 }

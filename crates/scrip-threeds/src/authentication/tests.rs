@@ -83,17 +83,15 @@ fn everything_an_answer_tells() {
         }),
         asked(Scheme::Visa, PAYMENT),
     );
-    assert_eq!(outcome.threeds_version(), "2.2.0");
-    assert_eq!(
-        (outcome.authentication_status(), outcome.authentication_status_code()),
-        ("challenge", "C")
-    );
+    assert_eq!(outcome.asked.version.code(), "2.2.0");
+    assert_eq!((outcome.status.name(), outcome.status.code()), ("challenge", "C"));
     let reason = outcome.authentication_status_reason();
     assert_eq!(reason, Some("vmid-not-eligible-for-requested-program"));
-    assert_eq!(outcome.authentication_status_reason_code().as_deref(), Some("85"));
-    assert_eq!(outcome.challenge_preference(), Some("challenge-requested"));
-    assert_eq!(outcome.challenge_preference_code().as_deref(), Some("03"));
-    assert_eq!(outcome.authentication_challenge_type(), Some("out-of-band"));
+    assert_eq!(outcome.reason.map(StatusReason::code).as_deref(), Some("85"));
+    let preference = outcome.asked.challenge_preference;
+    assert_eq!(preference.and_then(ChallengePreference::name), Some("challenge-requested"));
+    assert_eq!(preference.map(ChallengePreference::code).as_deref(), Some("03"));
+    assert_eq!(outcome.challenge_type.and_then(ChallengeType::name), Some("out-of-band"));
     assert_eq!(outcome.whitelist_status.map(WhitelistStatus::name), Some("merchant-trusted"));
     assert_eq!(outcome.whitelist_source.and_then(WhitelistSource::name), Some("acs"));
     assert!(outcome.acs_rendering.is_some() && outcome.acs_signed_content.is_some());
@@ -119,13 +117,13 @@ fn a_result_decides_what_is_its_own() {
     });
     let result = RReq::parse(result.to_string().as_bytes(), &Scene::of(Version::V220)).unwrap();
     let done = open.after(&result);
-    assert_eq!((done.authentication_status_code(), done.directory_status_code()), ("N", "C"));
+    assert_eq!((done.status.code(), done.directory_status.code()), ("N", "C"));
     assert_eq!(done.authentication_status_reason(), Some("suspected-fraud"));
     assert_eq!(done.challenge_attempts.as_ref().unwrap().expose(), "02");
     assert_eq!(done.challenge_cancel_reason(), Some("unknown"));
-    assert_eq!(done.challenge_cancel_reason_code().as_deref(), Some("08"));
+    assert_eq!(done.challenge_cancel.map(ChallengeCancel::code).as_deref(), Some("08"));
     assert_eq!(done.acs_challenge_url, open.acs_challenge_url);
-    assert_eq!(done.authentication_challenge_type(), Some("dynamic"));
+    assert_eq!(done.challenge_type.and_then(ChallengeType::name), Some("dynamic"));
     assert!(done.authentication_value.is_none() && !done.liability_shifted());
 }
 

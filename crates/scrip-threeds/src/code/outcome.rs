@@ -28,12 +28,6 @@ impl Status {
     pub fn is_result(self) -> bool {
         self.is_final() && self != Self::Informational
     }
-
-    /// EMV wants to be told why.
-    #[must_use]
-    pub fn wants_reason(self) -> bool {
-        matches!(self, Self::Failed | Self::Unavailable | Self::Rejected)
-    }
 }
 
 open_codes! {

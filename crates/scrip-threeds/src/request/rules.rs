@@ -79,14 +79,15 @@ impl<'a> Situation<'a> {
 
     /// The trigger of rules 9 to 13, and 37: merchants' kinds about money, even without payment.
     fn wants_purchase(&self) -> bool {
-        let by_kind = matches!(
-            self.kind(),
-            Some(
-                AuthenticationType::RecurringTransaction
-                    | AuthenticationType::InstallmentTransaction
-            )
-        );
-        self.is_payment() || by_kind
+        self.is_payment() || self.is_recurring() || self.is_installment()
+    }
+
+    fn is_recurring(&self) -> bool {
+        self.kind() == Some(AuthenticationType::RecurringTransaction)
+    }
+
+    fn is_installment(&self) -> bool {
+        self.kind() == Some(AuthenticationType::InstallmentTransaction)
     }
 
     fn wants_purchase_alone(&self) -> bool {
@@ -126,6 +127,27 @@ impl Rule {
         (self.is_broken)(situation)
     }
 }
+
+const fn rule(
+    number: u8,
+    path: &'static str,
+    message: &'static str,
+    is_broken: fn(&Situation<'_>) -> bool,
+) -> Rule {
+    Rule { number, path, message, is_broken }
+}
+
+/// An attribute that an object must have, where the object is there and the condition holds.
+macro_rules! required_attribute {
+    ($number:literal, $object:ident.$name:ident, $condition:expr) => {
+        rule($number, concat!(stringify!($object), ".", stringify!($name)), REQUIRED, |it| {
+            let object = it.request.$object.as_ref();
+            $condition(it) && object.is_some_and(|of| is_missing(of.$name.as_ref()))
+        })
+    };
+}
+
+use required_attribute;
 
 const REQUIRED: &str = "is required";
 const UNKNOWN: &str = "is not one of the values it may have";

@@ -37,19 +37,8 @@ impl Session {
 
     /// A decoupled challenge that was given up had a result, which comes too late.
     fn without_challenge(&self) -> Refusal {
-        match self.phase {
-            Phase::Failed { failure: Failure::ResultNotReceived, .. } => Refusal::TooLate,
-            Phase::Failed { failure: Failure::FateUnknown | Failure::Refused, .. }
-            | Phase::Created
-            | Phase::MethodPending
-            | Phase::MethodCompleted
-            | Phase::MethodTimedOut
-            | Phase::Authenticating { .. }
-            | Phase::Challenged { .. }
-            | Phase::Decoupled { .. }
-            | Phase::Authenticated { .. }
-            | Phase::Expired => Refusal::NoChallenge,
-        }
+        let late = matches!(self.phase, Phase::Failed { failure: Failure::ResultNotReceived, .. });
+        if late { Refusal::TooLate } else { Refusal::NoChallenge }
     }
 
     /// Told once, and not before there is a result: whoever is told acts on it, and a browser can say

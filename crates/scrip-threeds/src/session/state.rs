@@ -181,17 +181,10 @@ impl Session {
     /// In which light the next answer or result is to be read.
     #[must_use]
     pub fn scene(&self) -> Option<Scene> {
-        let asked = match &self.phase {
-            Phase::Authenticating { asked, .. } => Some(*asked),
-            Phase::Challenged { .. }
-            | Phase::Decoupled { .. }
-            | Phase::Authenticated { .. }
-            | Phase::Failed { .. }
-            | Phase::Created
-            | Phase::MethodPending
-            | Phase::MethodCompleted
-            | Phase::MethodTimedOut
-            | Phase::Expired => self.authentication().map(|it| it.asked),
+        let asked = if let Phase::Authenticating { asked, .. } = &self.phase {
+            Some(*asked)
+        } else {
+            self.authentication().map(|it| it.asked)
         };
         asked.map(|it| Scene::of(it.version).within(self.channel, it.category))
     }

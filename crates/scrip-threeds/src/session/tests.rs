@@ -18,6 +18,10 @@ use crate::{
 pub(super) const ID: &str = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e";
 pub(super) const ACS: &str = "d7c1ee99-9478-44a6-b1f2-391e29c6b340";
 pub(super) const DS: &str = "f25084f0-5b16-4c0a-ae5d-b24808a95e4b";
+
+pub(super) fn from_stored(bytes: &[u8]) -> serde_json::Result<Session> {
+    serde_json::from_slice(bytes)
+}
 pub(super) const OTHER: &str = "00000000-0000-4000-8000-000000000000";
 
 const VALUE: &str = "AAECAwQFBgcICQoLDA0ODxAREhM=";

@@ -3,20 +3,21 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::code::Status;
 
 fn facts() -> SessionFacts {
     SessionFacts {
         id: "s".to_owned(),
         kind: "customer".to_owned(),
         tenant_id: "t".to_owned(),
-        created_at: "2026-11-15T00:00:00Z".to_owned(),
-        created_by: "a".to_owned(),
-        device: Some("browser".to_owned()),
-        expires_at: Some("2026-11-15T01:00:00Z".to_owned()),
-        token_id: Some("k".to_owned()),
-        token_intent_id: Some("i".to_owned()),
-        card_brand: Some("Visa".to_owned()),
+        origin: Origin {
+            created_at: "2026-11-15T00:00:00Z".to_owned(),
+            created_by: "a".to_owned(),
+            device: Some("browser".to_owned()),
+            expires_at: Some("2026-11-15T01:00:00Z".to_owned()),
+            token_id: Some("k".to_owned()),
+            token_intent_id: Some("i".to_owned()),
+            card_brand: Some("Visa".to_owned()),
+        },
     }
 }
 
@@ -32,7 +33,7 @@ fn each_event_tells_its_own_attributes() {
         ("3ds.session.challenge-result-retrieved", format!("id,type,tenant_id,{origin}")),
     ] {
         let event = EventType::from_name(name).unwrap();
-        let payload = event.payload(&facts(), Some(Status::Successful));
+        let payload = event.payload(facts(), Some(Status::Successful));
         let value = serde_json::to_value(&payload).unwrap();
         let mut expected: Vec<_> = attributes.split(',').collect();
         expected.sort_unstable();
@@ -52,7 +53,7 @@ fn an_event_in_its_envelope() {
         tenant_id: "t".to_owned(),
         trace_id: Some("r".to_owned()),
         data: EventData {
-            session: EventType::ChallengeCompleted.payload(&facts(), Some(Status::Failed)),
+            session: EventType::ChallengeCompleted.payload(facts(), Some(Status::Failed)),
             actor: Some(Actor { id: "a".to_owned(), kind: "application".to_owned(), name: None }),
         },
     };

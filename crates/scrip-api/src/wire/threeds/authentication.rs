@@ -6,7 +6,7 @@ use scrip_core::{
 };
 use scrip_threeds::{
     authentication::Authentication,
-    code::{ChallengeType, WhitelistSource},
+    code::{ChallengeCancel, ChallengePreference, ChallengeType, StatusReason, WhitelistSource},
     message::{AcsRendering, Extension},
 };
 use serde::Serialize;
@@ -118,9 +118,10 @@ pub(super) fn card(card: &CardReference) -> CardBody {
 
 pub(super) fn body(view: &AuthenticationView) -> AuthenticationBody<'_> {
     let of = &view.authentication;
+    let preference = of.asked.challenge_preference;
     AuthenticationBody {
         session_id: view.session_id.to_string(),
-        threeds_version: of.threeds_version(),
+        threeds_version: of.asked.version.code(),
         acs_transaction_id: of.acs_transaction_id.expose(),
         ds_transaction_id: of.ds_transaction_id.expose(),
         sdk_transaction_id: of.sdk_transaction_id.as_ref().map(|it| it.expose()),
@@ -129,11 +130,11 @@ pub(super) fn body(view: &AuthenticationView) -> AuthenticationBody<'_> {
         acs_operator_id: of.acs_operator_id.as_ref().map(|it| it.expose()),
         card: card(&view.card),
         authentication_value: of.authentication_value.as_ref().map(|it| it.expose()),
-        authentication_status: of.authentication_status(),
-        authentication_status_code: of.authentication_status_code(),
-        directory_status_code: of.directory_status_code(),
+        authentication_status: of.status.name(),
+        authentication_status_code: of.status.code(),
+        directory_status_code: of.directory_status.code(),
         authentication_status_reason: of.authentication_status_reason(),
-        authentication_status_reason_code: of.authentication_status_reason_code(),
+        authentication_status_reason_code: of.reason.map(StatusReason::code),
         eci: of.eci.as_ref().map(|it| it.expose()),
         liability_shifted: of.liability_shifted(),
         acs_challenge_mandated: of.acs_challenge_mandated.map(|it| it.code()),
@@ -142,11 +143,11 @@ pub(super) fn body(view: &AuthenticationView) -> AuthenticationBody<'_> {
         acs_challenge_url: of.acs_challenge_url.as_ref().map(|it| it.expose()),
         acs_signed_content: of.acs_signed_content.as_ref().map(|it| it.expose()),
         acs_rendering_type: of.acs_rendering.as_ref().map(rendering),
-        challenge_preference: of.challenge_preference(),
-        challenge_preference_code: of.challenge_preference_code(),
+        challenge_preference: preference.and_then(ChallengePreference::name),
+        challenge_preference_code: preference.map(ChallengePreference::code),
         challenge_attempts: of.challenge_attempts.as_ref().map(|it| it.expose()),
         challenge_cancel_reason: of.challenge_cancel_reason(),
-        challenge_cancel_reason_code: of.challenge_cancel_reason_code(),
+        challenge_cancel_reason_code: of.challenge_cancel.map(ChallengeCancel::code),
         cardholder_info: of.cardholder_info.as_ref().map(|it| it.expose()),
         whitelist_status: of.whitelist_status.map(|it| it.name()),
         whitelist_status_source: of.whitelist_source.and_then(WhitelistSource::name),

@@ -1,6 +1,6 @@
 //! Rules 31 to 35: what must be right if it is there.
 
-use super::{DATE, DIGITS, MOMENT, Rule, Situation, UNKNOWN, is_wrong};
+use super::{DATE, DIGITS, MOMENT, Rule, Situation, UNKNOWN, is_wrong, rule};
 use crate::{
     code::{
         AccountAge, AccountChange, AccountType, CHANGE_WITHOUT_CODE, DeliveryTimeFrame,
@@ -57,12 +57,9 @@ fn extensions<'a>(it: &Situation<'a>) -> &'a [MessageExtension] {
 /// `number, path: object.attribute, what is said, what fits`.
 macro_rules! rules {
     ($($number:literal $path:literal: $object:ident $name:ident, $message:expr, $fits:expr;)*) => {
-        &[$(Rule {
-            number: $number,
-            path: $path,
-            message: $message,
-            is_broken: |it| $object(it).is_some_and(|of| is_wrong(of.$name.as_ref(), $fits)),
-        },)*]
+        &[$(rule($number, $path, $message, |it| {
+            $object(it).is_some_and(|of| is_wrong(of.$name.as_ref(), $fits))
+        }),)*]
     };
 }
 
@@ -108,40 +105,22 @@ pub(super) const TYPED: &[Rule] = rules! {
 
 /// Countries of both addresses, and what is no text.
 pub(super) const SHAPED: &[Rule] = &[
-    Rule {
-        number: 32,
-        path: "cardholder_info.billing_address.country_code",
-        message: DIGITS,
-        is_broken: |it| {
-            let address = holder(it).and_then(|it| it.billing_address.as_ref());
-            address.is_some_and(|of| is_wrong(of.country_code.as_ref(), three_digits))
-        },
-    },
-    Rule {
-        number: 32,
-        path: "cardholder_info.shipping_address.country_code",
-        message: DIGITS,
-        is_broken: |it| {
-            let address = holder(it).and_then(|it| it.shipping_address.as_ref());
-            address.is_some_and(|of| is_wrong(of.country_code.as_ref(), three_digits))
-        },
-    },
-    Rule {
-        number: 35,
-        path: "message_extensions",
-        message: "needs id, name, critical and data (an object) in each",
-        is_broken: |it| {
-            let whole = |it: &MessageExtension| {
-                let named = it.id.is_some() && it.name.is_some() && it.critical.is_some();
-                named && extension_data(it).is_some()
-            };
-            !extensions(it).iter().all(whole)
-        },
-    },
-    Rule {
-        number: 35,
-        path: "broadcast_info",
-        message: "is not an object",
-        is_broken: |it| it.request.broadcast_info.as_ref().is_some_and(|it| !it.is_object()),
-    },
+    rule(32, "cardholder_info.billing_address.country_code", DIGITS, |it| {
+        let address = holder(it).and_then(|it| it.billing_address.as_ref());
+        address.is_some_and(|of| is_wrong(of.country_code.as_ref(), three_digits))
+    }),
+    rule(32, "cardholder_info.shipping_address.country_code", DIGITS, |it| {
+        let address = holder(it).and_then(|it| it.shipping_address.as_ref());
+        address.is_some_and(|of| is_wrong(of.country_code.as_ref(), three_digits))
+    }),
+    rule(35, "message_extensions", "needs id, name, critical and data (an object) in each", |it| {
+        let whole = |it: &MessageExtension| {
+            let named = it.id.is_some() && it.name.is_some() && it.critical.is_some();
+            named && extension_data(it).is_some()
+        };
+        !extensions(it).iter().all(whole)
+    }),
+    rule(35, "broadcast_info", "is not an object", |it| {
+        it.request.broadcast_info.as_ref().is_some_and(|it| !it.is_object())
+    }),
 ];

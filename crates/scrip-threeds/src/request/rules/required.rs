@@ -1,48 +1,12 @@
 //! Rules 4 to 30: what must be there.
 
-use super::{REQUIRED, Rule, Situation, UNKNOWN, is_missing, is_wrong};
+use super::{REQUIRED, Rule, Situation, UNKNOWN, is_missing, is_wrong, required_attribute, rule};
 use crate::code::{
     AuthenticationCategory, AuthenticationType, ChallengePreference, TransactionType,
 };
 
-const fn rule(
-    number: u8,
-    path: &'static str,
-    message: &'static str,
-    is_broken: fn(&Situation<'_>) -> bool,
-) -> Rule {
-    Rule { number, path, message, is_broken }
-}
-
-/// A purchase's attribute, when a purchase is wanted and there is one to have it.
-macro_rules! purchase {
-    ($number:literal, $name:ident) => {
-        rule($number, concat!("purchase_info.", stringify!($name)), REQUIRED, |it| {
-            it.wants_purchase() && it.purchase().is_some_and(|of| is_missing(of.$name.as_ref()))
-        })
-    };
-    ($number:literal, $name:ident, $Kind:ident) => {
-        rule($number, concat!("purchase_info.", stringify!($name)), REQUIRED, |it| {
-            it.kind() == Some(AuthenticationType::$Kind)
-                && it.purchase().is_some_and(|of| is_missing(of.$name.as_ref()))
-        })
-    };
-}
-
-macro_rules! merchant {
-    ($number:literal, $name:ident) => {
-        rule($number, concat!("merchant_info.", stringify!($name)), REQUIRED, |it| {
-            it.is_payment() && it.merchant().is_some_and(|of| is_missing(of.$name.as_ref()))
-        })
-    };
-}
-
-macro_rules! always {
-    ($number:literal, $object:ident.$name:ident) => {
-        rule($number, concat!(stringify!($object), ".", stringify!($name)), REQUIRED, |it| {
-            it.request.$object.as_ref().is_some_and(|of| is_missing(of.$name.as_ref()))
-        })
-    };
+fn always(_: &Situation<'_>) -> bool {
+    true
 }
 
 pub(super) const RULES: &[Rule] = &[
@@ -75,31 +39,29 @@ pub(super) const RULES: &[Rule] = &[
         is_wrong(it.request.challenge_preference.as_ref(), known)
     }),
     rule(9, "purchase_info", REQUIRED, |it| it.wants_purchase() && it.purchase().is_none()),
-    purchase!(10, amount),
-    purchase!(11, currency),
-    purchase!(12, exponent),
-    purchase!(13, date),
-    rule(14, "purchase_info.transaction_type", REQUIRED, |it| {
-        it.is_payment() && it.purchase().is_some_and(|of| is_missing(of.transaction_type.as_ref()))
-    }),
+    required_attribute!(10, purchase_info.amount, Situation::wants_purchase),
+    required_attribute!(11, purchase_info.currency, Situation::wants_purchase),
+    required_attribute!(12, purchase_info.exponent, Situation::wants_purchase),
+    required_attribute!(13, purchase_info.date, Situation::wants_purchase),
+    required_attribute!(14, purchase_info.transaction_type, Situation::is_payment),
     rule(14, "purchase_info.transaction_type", UNKNOWN, |it| {
         let known = |it: &str| TransactionType::from_name(it).is_some();
         it.purchase().is_some_and(|of| is_wrong(of.transaction_type.as_ref(), known))
     }),
-    purchase!(15, installment_count, InstallmentTransaction),
-    purchase!(16, recurring_expiration, RecurringTransaction),
-    purchase!(17, recurring_frequency, RecurringTransaction),
+    required_attribute!(15, purchase_info.installment_count, Situation::is_installment),
+    required_attribute!(16, purchase_info.recurring_expiration, Situation::is_recurring),
+    required_attribute!(17, purchase_info.recurring_frequency, Situation::is_recurring),
     rule(18, "merchant_info", REQUIRED, |it| it.is_payment() && it.merchant().is_none()),
-    merchant!(19, name),
-    merchant!(20, mid),
-    merchant!(21, acquirer_bin),
-    merchant!(22, country_code),
-    merchant!(23, category_code),
+    required_attribute!(19, merchant_info.name, Situation::is_payment),
+    required_attribute!(20, merchant_info.mid, Situation::is_payment),
+    required_attribute!(21, merchant_info.acquirer_bin, Situation::is_payment),
+    required_attribute!(22, merchant_info.country_code, Situation::is_payment),
+    required_attribute!(23, merchant_info.category_code, Situation::is_payment),
     rule(24, "requestor_info", REQUIRED, |it| it.request.requestor_info.is_none()),
-    always!(25, requestor_info.id),
-    always!(26, requestor_info.name),
-    always!(27, requestor_info.url),
+    required_attribute!(25, requestor_info.id, always),
+    required_attribute!(26, requestor_info.name, always),
+    required_attribute!(27, requestor_info.url, always),
     rule(28, "cardholder_info", REQUIRED, |it| it.request.cardholder_info.is_none()),
-    always!(29, cardholder_info.name),
-    always!(30, cardholder_info.email),
+    required_attribute!(29, cardholder_info.name, always),
+    required_attribute!(30, cardholder_info.email, always),
 ];

@@ -268,14 +268,12 @@ fn sessions_expire_until_they_are_asked_for() {
 #[test]
 fn stored_bytes_that_are_not_ours() {
     let (session, _) = walk(browser(), &[authenticate(), response("C"), results("Y")]);
-    let bytes = session.to_stored();
-    assert_eq!(Session::from_stored(&bytes), Ok(session.clone()));
-    let newer = [&[STORED_VERSION + 1], &bytes[1..]].concat();
-    for wrong in [&[][..], &[STORED_VERSION], &newer, &bytes[..bytes.len() - 1], b"{}"] {
-        assert_eq!(Session::from_stored(wrong), Err(NotOurs));
+    let bytes = serde_json::to_vec(&session).unwrap();
+    assert_eq!(from_stored(&bytes).unwrap(), session);
+    for wrong in [&[][..], &bytes[..bytes.len() - 1], &bytes[1..], b"{}"] {
+        assert!(from_stored(wrong).is_err());
     }
-    let mut value: serde_json::Value = serde_json::from_slice(&bytes[1..]).unwrap();
+    let mut value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
     value["more"] = 1.into();
-    let more = [&[STORED_VERSION], value.to_string().as_bytes()].concat();
-    assert_eq!(Session::from_stored(&more), Err(NotOurs), "nothing is lost unseen");
+    assert!(from_stored(value.to_string().as_bytes()).is_err(), "nothing is lost unseen");
 }
