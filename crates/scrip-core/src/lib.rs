@@ -19,4 +19,8 @@ pub mod token;
 pub mod vault;
 mod words;
 
-pub use vault::Vault;
+pub use self::{
+    error::{Error, FieldError},
+    time::Timestamp,
+    vault::Vault,
+};
