@@ -257,18 +257,6 @@ impl AuditRecord {
         }
     }
 
-    /// Requests from one address that had no valid API key, as one record.
-    #[must_use]
-    pub fn of_failed_authentication(
-        address: Arc<str>,
-        repeats: i64,
-        key: &Arc<AuditKey>,
-        at: Timestamp,
-    ) -> Self {
-        let record = Self::of_nobody(Actor::Outsider, Operation::Authenticate, key, at);
-        Self { address, repeats: Some(repeats), ..record }
-    }
-
     /// What the same request does to something of another kind.
     #[must_use]
     pub fn also(&self, operation: Operation) -> Self {

@@ -51,19 +51,11 @@ impl Brand {
     }
 }
 
-/// What a payment with the card asks of its holder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Authentication {
-    /// Strong customer authentication, such as 3-D Secure.
-    ScaRequired,
-}
-
-impl Authentication {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ScaRequired => "sca_required",
-        }
+words! {
+    /// What a payment with the card asks of its holder.
+    pub enum Authentication {
+        /// Strong customer authentication, such as 3-D Secure.
+        ScaRequired = "sca_required",
     }
 }
 
