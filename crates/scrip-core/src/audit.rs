@@ -34,7 +34,6 @@ use crate::{
     id::ApiKeyId,
     policy::{Actor, Caller, Mandate, Origin, Transform},
     time::Timestamp,
-    words::words,
 };
 
 macro_rules! operations {

@@ -15,7 +15,6 @@ use crate::{
     id::{ApiKeyId, ApplicationId, TenantId},
     policy::Actor,
     time::Timestamp,
-    words::words,
 };
 
 words! {

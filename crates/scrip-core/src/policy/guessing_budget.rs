@@ -30,7 +30,6 @@ use crate::{
         tenant::quota::Limit,
     },
     token::{Plain, TokenType},
-    words::words,
 };
 
 pub use self::bucket::{Bucket, GuessRecord};

@@ -2,8 +2,6 @@
 
 use scrip_threeds::code::Scheme;
 
-use crate::words::words;
-
 words! {
     /// A card brand. The first thirteen can be a card's own; the others only stand beside one of these
     /// on the same card.
