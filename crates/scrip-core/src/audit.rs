@@ -34,7 +34,6 @@ use crate::{
     id::ApiKeyId,
     policy::{Actor, Caller, Mandate, Origin, Transform},
     time::Timestamp,
-    words::words,
 };
 
 macro_rules! operations {
@@ -255,18 +254,6 @@ impl AuditRecord {
             repeats: None,
             key: Arc::clone(key),
         }
-    }
-
-    /// Requests from one address that had no valid API key, as one record.
-    #[must_use]
-    pub fn of_failed_authentication(
-        address: Arc<str>,
-        repeats: i64,
-        key: &Arc<AuditKey>,
-        at: Timestamp,
-    ) -> Self {
-        let record = Self::of_nobody(Actor::Outsider, Operation::Authenticate, key, at);
-        Self { address, repeats: Some(repeats), ..record }
     }
 
     /// What the same request does to something of another kind.

@@ -15,7 +15,6 @@ use crate::{
     id::{ApiKeyId, ApplicationId, TenantId},
     policy::Actor,
     time::Timestamp,
-    words::words,
 };
 
 words! {
@@ -312,9 +311,9 @@ pub struct PruneChain {
     pub log: Log,
     pub tenant: TenantId,
     /// Records from before this.
-    before: Timestamp,
-    at: Timestamp,
-    key: Arc<AuditKey>,
+    pub(crate) before: Timestamp,
+    pub(crate) at: Timestamp,
+    pub(crate) key: Arc<AuditKey>,
 }
 
 /// Why a chain is not pruned.
@@ -322,16 +321,6 @@ pub struct PruneChain {
 pub struct Broken;
 
 impl PruneChain {
-    pub(crate) fn new(
-        log: Log,
-        tenant: TenantId,
-        before: Timestamp,
-        at: Timestamp,
-        key: Arc<AuditKey>,
-    ) -> Self {
-        Self { log, tenant, before, at, key }
-    }
-
     /// How many of these, at the front. A command has the clock of its machine, which may be far
     /// ahead; what a server wrote behind it was written later, and its time is believed.
     fn due(&self, records: &[LogRecord]) -> usize {

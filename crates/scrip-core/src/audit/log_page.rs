@@ -8,12 +8,10 @@
 use std::collections::VecDeque;
 
 use crate::{
+    Error, Timestamp, Vault,
     audit::{Log, LogRecord, RecordFilter, WalkRecords, Walked},
-    error::Error,
     operations::give_way,
     policy::{Caller, Permission},
-    time::Timestamp,
-    vault::Vault,
 };
 
 /// Records that are looked at for one page.

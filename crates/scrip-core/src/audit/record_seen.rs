@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use crate::{
+    Error, Vault,
     audit::{Access, AuditRecord, Operation, Reads, Seen},
-    error::Error,
     id::TenantId,
-    policy::{Caller, Mandate},
-    vault::Vault,
+    policy::{Actor, Caller, Mandate},
 };
 
 impl Vault {
@@ -70,8 +69,9 @@ impl Vault {
         repeats: i64,
     ) -> Result<(), Error> {
         let Some(key) = self.audit.key() else { return Ok(()) };
-        let now = self.clock.now();
-        let audit = AuditRecord::of_failed_authentication(address, repeats, key, now);
+        let (operation, now) = (Operation::Authenticate, self.clock.now());
+        let record = AuditRecord::of_nobody(Actor::Outsider, operation, key, now);
+        let audit = AuditRecord { address, repeats: Some(repeats), ..record };
         let seen = vec![Seen::new("", "unauthenticated")];
         self.record(Access { tenant: TenantId::VAULT, audit, seen }).await
     }

@@ -5,9 +5,8 @@ use std::sync::{Arc, OnceLock};
 use scrip_seal::AuditKey;
 
 use crate::{
+    Error, Timestamp,
     audit::{AuditRecord, Operation},
-    error::Error,
-    time::Timestamp,
 };
 
 /// Whether reads, and requests that were refused, are recorded.

@@ -12,7 +12,6 @@ use scrip_seal::{AuditKey, Mac};
 use crate::{
     audit::{Checkpoint, Head, KeptHead, Log, LogRow, Operation, chain::NO_LINK},
     id::TenantId,
-    words::words,
 };
 
 words! {

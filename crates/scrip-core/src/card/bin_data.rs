@@ -23,6 +23,7 @@ pub use self::{
     country::Country,
     encoded::Damage,
     facts::{Additional, AdditionalBrand, BinDigits, Facts},
+    sandbox::is_sandbox_number,
     table::{BinTable, Block, Row},
 };
 
@@ -80,12 +81,6 @@ impl BinData {
             None => Known { facts: built_in, origin: Origin::BuiltIn },
         }
     }
-}
-
-/// Whether this is the number of a sandbox card. Some of these have no valid checksum.
-#[must_use]
-pub fn is_sandbox_number(number: &str) -> bool {
-    sandbox::is_number(number)
 }
 
 #[cfg(test)]

@@ -11,11 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    error::Error,
+    Error, Timestamp,
     id::{SessionId, TokenId},
     idempotency::{AnswerKey, Claim, StoredAnswer, StoredPart},
     policy::{Caller, DeduplicationBehavior, Needs, Permission, Permit, Subject, Transform},
-    time::Timestamp,
     token::{Containers, Plain, Shown, Written},
 };
 

@@ -1,6 +1,6 @@
 //! Stored responses and claims, as an engine gives them back.
 
-use std::{any::Any, fmt};
+use std::any::Any;
 
 use scrip_seal::Sealed;
 
@@ -50,6 +50,7 @@ pub struct StoredPart {
 }
 
 /// Held while a request with an idempotency key is in flight.
+#[derive(Debug)]
 pub struct Claim {
     pub digest: AnswerKey,
     _held: Box<dyn Any + Send + Sync>,
@@ -60,11 +61,5 @@ impl Claim {
     #[must_use]
     pub fn new(digest: [u8; 32], held: Box<dyn Any + Send + Sync>) -> Self {
         Self { digest: AnswerKey { digest, request: None }, _held: held }
-    }
-}
-
-impl fmt::Debug for Claim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Claim")
     }
 }

@@ -3,13 +3,7 @@
 
 use scrip_seal::{Place, Purpose, Sealed, Secret};
 
-use crate::{
-    error::{Error, FieldError},
-    listing::Position,
-    policy::Caller,
-    time::Timestamp,
-    token::Container,
-};
+use crate::{Error, FieldError, Timestamp, listing::Position, policy::Caller, token::Container};
 
 /// What a cursor is for. `asked` names the operation and every word of its filter.
 fn place(caller: &Caller, asked: Place) -> Place {

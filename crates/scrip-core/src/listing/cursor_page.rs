@@ -4,8 +4,8 @@
 use scrip_seal::{Fingerprint, Place, Sealed};
 
 use crate::{
+    Error, Vault,
     audit::{Operation, Seen},
-    error::Error,
     listing::{Facet, ListTokens, Position, cursor},
     operations::give_way,
     policy::{Caller, Permission, Permit, Tenant},
@@ -14,7 +14,6 @@ use crate::{
         expression::evaluation::metadata_index,
         reveal::{Audience, show},
     },
-    vault::Vault,
 };
 
 /// Which tokens are asked for, and which page of them.

@@ -3,21 +3,19 @@
 //! To count and to skip is to go through all that comes before, so both end at a bound.
 
 use crate::{
+    Error, FieldError, Timestamp, Vault,
     audit::{Operation, Seen},
-    error::{Error, FieldError},
     id::TokenId,
     listing::{
         Facet, Page, PageAsked, SURVEY_TOKENS_MAX, SurveyTokens, Surveyed, cursor_page::Room,
     },
     operations::give_way,
     policy::{Caller, Permission, Subject},
-    time::Timestamp,
     token::{
         StoredToken, TokenView,
         expression::evaluation::metadata_index,
         reveal::{Audience, reveal},
     },
-    vault::Vault,
 };
 
 /// All that is given must hold.

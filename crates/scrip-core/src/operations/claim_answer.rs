@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::{
+    Error, FieldError, Vault,
     audit::{EntityType, Operation, Seen},
-    error::{Error, FieldError},
     idempotency::{
         AskedAnswer, Claim, Claimed, Replay, SentRequest, StoredAnswer,
         answer::{OTHER_REQUEST, open_answer},
@@ -12,7 +12,6 @@ use crate::{
     policy::{Caller, guessing_budget::Fingerprinting},
     store::IN_FLIGHT,
     threeds::check_outcome,
-    vault::Vault,
 };
 
 /// How long an answer is remembered.

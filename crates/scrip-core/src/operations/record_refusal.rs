@@ -3,11 +3,10 @@
 use uuid::Uuid;
 
 use crate::{
+    Error, Vault,
     audit::{EntityType, Operation, Seen},
-    error::Error,
     id::{TokenId, is_random_uuid},
     policy::{Caller, Needs},
-    vault::Vault,
 };
 
 /// What was refused: by which name the path knew it, and how.

@@ -6,16 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use scrip_seal::Pepper;
 
 use crate::{
+    Error, Timestamp, Vault,
     audit::{AuditRecord, Operation},
-    error::Error,
     id::{ApiKeyId, ApplicationId, random_uuid},
     idempotency::{Remember, answer::seal_plain_answer},
     policy::{
         ApiKeyRecord, ApiKeyText, Application, Mandate, PolicyEdit, PolicyRecords, PolicyWrite,
     },
     store::Beside,
-    time::Timestamp,
-    vault::Vault,
 };
 
 /// What an operation makes of the policy that it finds.

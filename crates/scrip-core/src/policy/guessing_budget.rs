@@ -6,20 +6,19 @@
 //! (same kind, first digits and last four) such callers have had evaluated. When it is spent,
 //! nothing that depends on equality is shown: no fingerprint, no deduplication, no `data:` search.
 //!
-//! [`numbers`] decides what counts, [`window`] how many are in a window of time, [`ledger`] keeps
-//! the counts of this node and writes them behind, [`search`] counts terms of searches.
+//! [`numbers`] decides what counts, [`ledger`] keeps the counts of this node, decides how many are
+//! in a window of time and writes them behind, [`search`] counts terms of searches.
 
 pub mod bucket;
 pub mod ledger;
 pub(crate) mod numbers;
 pub mod search;
-mod window;
 
 use std::time::Duration;
 
 use crate::{
+    Error, Vault,
     audit::{Operation, Seen},
-    error::Error,
     policy::{
         Caller, Quotas,
         guessing_budget::{
@@ -31,8 +30,6 @@ use crate::{
         tenant::quota::Limit,
     },
     token::{Plain, TokenType},
-    vault::Vault,
-    words::words,
 };
 
 pub use self::bucket::{Bucket, GuessRecord};

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::words::words;
-
 words! {
     /// The kinds of application. Rate limits and permissions differ by kind.
     pub enum ApplicationKind {

@@ -4,13 +4,11 @@ use scrip_threeds::format::CardNumber;
 use serde_json::Value;
 
 use crate::{
-    error::Error,
+    Error, Timestamp, Vault,
     id::NumberVersion,
     policy::{Caller, Permission, Permit},
     threeds::card_reference::CardReference,
-    time::Timestamp,
     token::{Body, Plain, StoredToken, StoredTokenIntent, TokenType, intent::IntentBody},
-    vault::Vault,
 };
 
 /// A live card of the tenant that the caller may use.

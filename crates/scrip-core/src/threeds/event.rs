@@ -9,15 +9,13 @@ use scrip_threeds::{
 use uuid::Uuid;
 
 use crate::{
-    error::Error,
+    Error, Timestamp, Vault,
     id::random_uuid,
     policy::{Caller, Origin, Tenant},
     threeds::{
         SessionBody, SessionRecord,
         event_record::{EventRecord, place},
     },
-    time::Timestamp,
-    vault::Vault,
 };
 
 /// Who brought it about: a caller, or somebody without a key.

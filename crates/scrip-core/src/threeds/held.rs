@@ -6,6 +6,7 @@ use scrip_seal::Sealed;
 use scrip_threeds::session::{Effect, Event, Moment, Phase, Refusal, Session};
 
 use crate::{
+    Timestamp, Vault,
     audit::{AuditRecord, Operation},
     error::{self, Error, FieldError},
     id::{NumberVersion, SessionId},
@@ -16,9 +17,7 @@ use crate::{
         CardReference, Cause, ConvertedIntent, FoundCard, SessionBody, SessionRecord, SessionStep,
         SessionWrite, find_card,
     },
-    time::Timestamp,
     token::Containers,
-    vault::Vault,
 };
 
 /// Whoever was overtaken so often stands in a crowd.

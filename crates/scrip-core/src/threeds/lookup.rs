@@ -7,10 +7,9 @@ use scrip_threeds::{
 };
 
 use crate::{
-    error::Error,
+    Error, Vault,
     policy::TenantKind,
     threeds::{FailureReason, ServiceFailure, rail::Rail},
-    vault::Vault,
 };
 
 /// The first is the card's own brand, the others are those that it has besides.

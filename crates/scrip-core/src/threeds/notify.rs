@@ -3,13 +3,12 @@
 use scrip_threeds::session::{Effect, Event, Refusal};
 
 use crate::{
+    Error, Vault,
     audit::{AuditRecord, Operation},
-    error::Error,
     id::SessionId,
     policy::{Actor, Directory, Origin},
     store::Changed,
     threeds::{Cause, Held, TRIES_MAX, Writing, find_notified, overtaken},
-    vault::Vault,
 };
 
 /// The session afterwards and what came of it, or the machine's refusal.

@@ -1,10 +1,9 @@
 //! The number of a card that a session names.
 
 use crate::{
-    error::Error,
+    Error, Vault,
     policy::{Caller, Permission},
     token::{Plain, TokenPatch, TokenRecord, TokenType},
-    vault::Vault,
 };
 
 /// A public application or an access session may be in the hands of the payer, who could have one

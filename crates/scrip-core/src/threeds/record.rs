@@ -12,13 +12,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
+    Error, Timestamp,
     audit::AuditRecord,
-    error::Error,
     id::{ApplicationId, NumberVersion, SessionId, TenantId, TokenId, TokenIntentId},
     idempotency::AnswerRecord,
     policy::Tenant,
     threeds::{CardReference, EventRecord, Rail, SessionCard},
-    time::Timestamp,
     token::Containers,
 };
 

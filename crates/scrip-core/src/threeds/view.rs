@@ -3,11 +3,9 @@
 use scrip_threeds::{authentication::Authentication, code::MethodCompletion, session::Method};
 
 use crate::{
-    error::Error,
+    Error, Timestamp, Vault,
     id::{ApplicationId, SessionId, TenantId},
     threeds::{CardReference, Held, SessionBody},
-    time::Timestamp,
-    vault::Vault,
 };
 
 /// A session, whole. Which of it an answer has is up to whoever knows the wire.

@@ -4,10 +4,9 @@ use scrip_seal::{EpochKeys, EpochKeysAway, OpenEpoch, Place, Presence, Sealed, S
 use serde_json::Value;
 
 use crate::{
-    error::Error,
+    Error, Timestamp,
     id::{TenantId, TokenId},
     policy::Caller,
-    time::Timestamp,
     token::{Plain, TokenType},
 };
 

@@ -5,15 +5,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    Error, Timestamp,
     card::{
         self, CardDetails,
         bank::{self, BankDetails},
         bin_data::BinData,
     },
-    error::Error,
     id::{ApplicationId, TenantId, TokenIntentId},
     policy::Tenant,
-    time::Timestamp,
     token::{Containers, CvcRecord, Plain, TokenType},
 };
 

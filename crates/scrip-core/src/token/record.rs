@@ -3,10 +3,9 @@
 use scrip_seal::{EpochKeys, Fingerprint, IndexDigest, Sealed};
 
 use crate::{
-    error::Error,
+    Error, Timestamp,
     id::{ApplicationId, TokenId},
     policy::{Subject, Transform},
-    time::Timestamp,
     token::{Containers, CvcRecord, ExpressionMarks, TokenType},
 };
 

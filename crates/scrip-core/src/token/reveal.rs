@@ -6,10 +6,9 @@ use scrip_expression::{ExpressionError, OVER_SHARED_WORK, Scope, Template};
 use serde_json::Value;
 
 use crate::{
+    Error, Timestamp, Vault,
     card::{self, CardDetails, bank, bin_data::BinData},
-    error::Error,
     policy::{Caller, Permission, Permit, Transform},
-    time::Timestamp,
     token::{
         Body, Cvc, Plain, Shown, StoredToken, TokenDetail, TokenType, TokenView, WorkMeter,
         cvc::cvc_place,
@@ -18,7 +17,6 @@ use crate::{
             work::Attempt,
         },
     },
-    vault::Vault,
 };
 
 /// For whom a view is made.

@@ -10,7 +10,6 @@ use crate::{
     error::FieldError,
     policy::TenantKind,
     token::Container,
-    words::words,
 };
 
 words! {

@@ -9,7 +9,7 @@ const SEQUENCES_MAX: u64 = 4_000;
 
 /// # Panics
 /// No answer differs.
-fn expect_difference(name: &str, rules: &[Rule]) {
+fn expect_difference(name: &str, rules: &'static [Rule]) {
     runtime().block_on(async {
         let world = TwinVaults::in_memory(DisclosureRules::weakened_for_control_run(rules)).await;
         let first = first_seed();
@@ -34,8 +34,8 @@ fn missing_rule_about_duplicates_is_found() {
 
 #[test]
 fn missing_rules_about_conversion_and_acceptance_are_found() {
-    let rules = [Rule::ConversionExpressions, Rule::LookalikeAcceptance];
-    expect_difference("the rules about conversion and acceptance", &rules);
+    let rules = &[Rule::ConversionExpressions, Rule::LookalikeAcceptance];
+    expect_difference("the rules about conversion and acceptance", rules);
 }
 
 #[test]

@@ -2,8 +2,6 @@
 
 use scrip_threeds::code::Scheme;
 
-use crate::words::words;
-
 words! {
     /// A card brand. The first thirteen can be a card's own; the others only stand beside one of these
     /// on the same card.
@@ -51,19 +49,11 @@ impl Brand {
     }
 }
 
-/// What a payment with the card asks of its holder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Authentication {
-    /// Strong customer authentication, such as 3-D Secure.
-    ScaRequired,
-}
-
-impl Authentication {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ScaRequired => "sca_required",
-        }
+words! {
+    /// What a payment with the card asks of its holder.
+    pub enum Authentication {
+        /// Strong customer authentication, such as 3-D Secure.
+        ScaRequired = "sca_required",
     }
 }
 

@@ -7,15 +7,11 @@ use crate::card::looks_like;
 
 /// By how the card looks to a masked reader, like everything here.
 pub(super) fn find(number: &str) -> Option<Facts> {
-    if let Some(card) = SPECIAL.iter().find(|it| looks_like(number, it.number)) {
-        let facts = Facts {
-            brand: card.brand,
-            funding: Some(card.funding),
-            country: Country::parse(card.country),
-            ..Facts::default()
-        };
-        let with = |facts: Facts, it: &Brand| facts.with(*it, Some(card.funding));
-        return Some(card.additional.iter().fold(facts, with));
+    let special = SPECIAL.iter().find(|(it, ..)| looks_like(number, it));
+    if let Some(&(_, brand, funding, country, additional)) = special {
+        let (funding, country) = (Some(funding), Country::parse(country));
+        let facts = Facts { brand, funding, country, ..Facts::default() };
+        return Some(additional.iter().fold(facts, |facts, it| facts.with(*it, funding)));
     }
     let (brand, _) =
         PLAIN.iter().find(|(_, numbers)| numbers.iter().any(|it| looks_like(number, it)))?;
@@ -23,9 +19,11 @@ pub(super) fn find(number: &str) -> Option<Facts> {
     Some(Facts { brand: Some(*brand), funding, country, ..Facts::default() })
 }
 
-pub(super) fn is_number(number: &str) -> bool {
+/// Whether this is the number of a sandbox card. Some of these have no valid checksum.
+#[must_use]
+pub fn is_sandbox_number(number: &str) -> bool {
     let plain = PLAIN.iter().any(|(_, numbers)| numbers.contains(&number));
-    plain || SPECIAL.iter().any(|it| it.number == number)
+    plain || SPECIAL.iter().any(|(it, ..)| *it == number)
 }
 
 /// Credit cards of the United States.
@@ -93,51 +91,16 @@ const PLAIN: &[(Brand, &[&str])] = &[
     (DinersClub, &["36148900647913", "36700102000000"]),
 ];
 
-struct Card {
-    number: &'static str,
-    brand: Option<Brand>,
-    funding: Funding,
-    country: &'static str,
-    additional: &'static [Brand],
-}
+/// Number, brand, funding, country of the issuer, and which networks take the same card.
+type Special = (&'static str, Option<Brand>, Funding, &'static str, &'static [Brand]);
 
 /// Those that show what the others do not: debit, a second network, strong authentication.
-const SPECIAL: &[Card] = &[
-    Card {
-        number: "4150580996517927",
-        brand: Some(Visa),
-        funding: Funding::Credit,
-        country: "FR",
-        additional: &[Brand::CartesBancaires],
-    },
-    Card {
-        number: "4917610000000000",
-        brand: Some(Visa),
-        funding: Funding::Debit,
-        country: "GB",
-        additional: &[],
-    },
-    Card {
-        number: "4462030000000000",
-        brand: Some(Visa),
-        funding: Funding::Debit,
-        country: "GB",
-        additional: &[],
-    },
-    Card {
-        number: "6759649826438453",
-        brand: Some(Mastercard),
-        funding: Funding::Debit,
-        country: "GB",
-        additional: &[],
-    },
-    Card {
-        number: "5019717010103742",
-        brand: None,
-        funding: Funding::Debit,
-        country: "DK",
-        additional: &[Brand::Dankort],
-    },
+const SPECIAL: &[Special] = &[
+    ("4150580996517927", Some(Visa), Funding::Credit, "FR", &[Brand::CartesBancaires]),
+    ("4917610000000000", Some(Visa), Funding::Debit, "GB", &[]),
+    ("4462030000000000", Some(Visa), Funding::Debit, "GB", &[]),
+    ("6759649826438453", Some(Mastercard), Funding::Debit, "GB", &[]),
+    ("5019717010103742", None, Funding::Debit, "DK", &[Brand::Dankort]),
 ];
 
 #[cfg(test)]
@@ -152,7 +115,7 @@ mod tests {
         let plain = PLAIN
             .iter()
             .flat_map(|(brand, numbers)| numbers.iter().map(|number| (*number, Some(*brand))));
-        let special = SPECIAL.iter().map(|it| (it.number, it.brand));
+        let special = SPECIAL.iter().map(|(number, brand, ..)| (*number, *brand));
         for (number, brand) in plain.chain(special) {
             let block = Block::of_number(number).unwrap();
             let known = built_in::table().find(block).and_then(|it| it.brand);
@@ -160,16 +123,16 @@ mod tests {
             let facts = find(number).unwrap();
             assert_eq!(facts.brand, brand, "{number}");
             assert!(facts.funding.is_some() && facts.country.is_some(), "{number}");
-            assert!(is_number(number));
+            assert!(is_sandbox_number(number));
         }
     }
 
     #[test]
     fn others_are_not_known() {
         assert_eq!(find("4012888888881881"), None);
-        assert!(!is_number("4012888888881881"));
+        assert!(!is_sandbox_number("4012888888881881"));
         // It looks like a sandbox card, and is none.
-        assert!(!is_number("4242424200004242"));
+        assert!(!is_sandbox_number("4242424200004242"));
         assert_eq!(find("4242424200004242"), find("4242424242424242"));
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use scrip_seal::Pepper;
 
 use crate::{
+    Timestamp, Vault,
     audit::{AuditRecord, Operation},
     error::{Error, FieldError, Refusal},
     idempotency::{Remember, answer::seal_plain_answer},
@@ -13,8 +14,6 @@ use crate::{
         access_session::{Authorized, SESSION_LIFETIME_MAX},
     },
     store::{Beside, Changed},
-    time::Timestamp,
-    vault::Vault,
 };
 
 pub struct Authorization {

@@ -6,16 +6,14 @@ use std::fmt;
 use scrip_seal::Pepper;
 
 use crate::{
+    Error, Timestamp, Vault,
     audit::{AuditRecord, Operation},
-    error::Error,
     policy::{
         AccessSessionId, AccessSessionRecord, ApiKeyText, Mandate, Signed,
         access_session::SESSION_LIFETIME,
         application::{SESSION_MARK, random_text},
     },
     store::Beside,
-    time::Timestamp,
-    vault::Vault,
 };
 
 pub struct CreatedAccessSession {

@@ -1,10 +1,9 @@
 //! List Access Sessions: for the operator.
 
 use crate::{
+    Error, Vault,
     audit::Operation,
-    error::Error,
     policy::{AccessSessionRecord, Mandate},
-    vault::Vault,
 };
 
 /// How many sessions of a tenant are listed.

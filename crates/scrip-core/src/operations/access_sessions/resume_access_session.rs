@@ -4,9 +4,8 @@
 use std::sync::Arc;
 
 use crate::{
-    error::Error,
+    Error, Vault,
     policy::{AccessSessionId, Directory, Principal, principal::Lent},
-    vault::Vault,
 };
 
 /// Nothing when there is no such session, when it or its application has ended, or when the API key

@@ -1,11 +1,10 @@
 //! Revoke Access Session: the operator ends a session before its time.
 
 use crate::{
+    Error, Vault,
     audit::{AuditRecord, Operation},
-    error::Error,
     policy::{AccessSessionId, Mandate},
     store::{Beside, Changed},
-    vault::Vault,
 };
 
 /// # Errors

@@ -3,15 +3,14 @@
 use scrip_seal::Pepper;
 
 use crate::{
+    Error, Vault,
     audit::Operation,
-    error::Error,
     id::ApplicationId,
     idempotency::Remember,
     policy::{
         ApiKeyRecord, ApiKeyText, Mandate, PolicyWrite, Signed,
         change::{Decision, api_key_record, change_policy, found},
     },
-    vault::Vault,
 };
 
 const API_KEYS_MAX: usize = 100;

@@ -3,8 +3,8 @@
 use scrip_seal::Pepper;
 
 use crate::{
+    Error, Vault,
     audit::Operation,
-    error::Error,
     id::{ApplicationId, random_uuid},
     idempotency::Remember,
     policy::{
@@ -12,7 +12,6 @@ use crate::{
         PolicyWrite, Signed,
         change::{Decision, api_key_record, change_policy},
     },
-    vault::Vault,
 };
 
 /// A tenant's policy is checked as a whole whenever it changes, so it has to have an end.

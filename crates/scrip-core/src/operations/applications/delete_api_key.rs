@@ -1,14 +1,13 @@
 //! Delete API key.
 
 use crate::{
+    Error, Vault,
     audit::Operation,
-    error::Error,
     id::{ApiKeyId, ApplicationId},
     policy::{
         Mandate, PolicyWrite,
         change::{Decision, change_policy, found},
     },
-    vault::Vault,
 };
 
 /// # Errors

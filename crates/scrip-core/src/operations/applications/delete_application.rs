@@ -1,14 +1,13 @@
 //! Delete Application, with its keys and whatever its sessions could do.
 
 use crate::{
+    Error, Vault,
     audit::Operation,
-    error::Error,
     id::ApplicationId,
     policy::{
         Mandate, PolicyWrite,
         change::{Decision, change_policy, found},
     },
-    vault::Vault,
 };
 
 /// # Errors

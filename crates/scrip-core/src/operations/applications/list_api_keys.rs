@@ -1,12 +1,11 @@
 //! List API keys of an application, and one of them.
 
 use crate::{
+    Error, Vault,
     audit::Operation,
-    error::Error,
     id::{ApiKeyId, ApplicationId},
     operations::applications::list_applications::find_application,
     policy::{ApiKeyRecord, Mandate},
-    vault::Vault,
 };
 
 /// The oldest first.

@@ -1,12 +1,11 @@
 //! List Applications: a page of those that a filter leaves; and one of them, by its id or its key.
 
 use crate::{
+    Error, Vault,
     audit::Operation,
-    error::Error,
     id::ApplicationId,
     listing::{Page, PageAsked},
     policy::{Application, ApplicationKind, Mandate},
-    vault::Vault,
 };
 
 /// Nothing in a list lets everything through.

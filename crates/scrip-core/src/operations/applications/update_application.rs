@@ -1,15 +1,14 @@
 //! Update Application: its name and its rights, replaced whole. Its type stays.
 
 use crate::{
+    Error, Vault,
     audit::Operation,
-    error::Error,
     id::ApplicationId,
     idempotency::Remember,
     policy::{
         AccessPolicy, Application, Mandate, Name, PolicyWrite, Signed,
         change::{Decision, change_policy, found},
     },
-    vault::Vault,
 };
 
 /// # Errors

@@ -3,14 +3,13 @@
 use scrip_seal::{Place, Sealed};
 
 use crate::{
+    Error, Vault,
     audit::{
         Log, LogRecord, Operation, RecordFilter, Seen,
         log_page::{FROM_THE_TOP, Wanted, fill},
     },
-    error::Error,
     listing::cursor,
     policy::{Caller, Permission},
-    vault::Vault,
 };
 
 /// Which records, and which page of them.

@@ -4,12 +4,10 @@
 use std::{collections::HashMap, time::Duration};
 
 use crate::{
+    Error, Timestamp, Vault,
     audit::{Chain, Log, PruneChain},
-    error::Error,
     id::TenantId,
     policy::Directory,
-    time::Timestamp,
-    vault::Vault,
 };
 
 /// How long the vault keeps its own chain: commands and failed authentication. PCI DSS asks for
@@ -37,7 +35,7 @@ pub async fn prune_logs(vault: &Vault, directory: &Directory) -> Result<Vec<Prun
         let before: Timestamp = earliest.before(retention);
         oldest.filter(|it| *it < before)?;
         let key = directory.audit_key().clone();
-        Some(PruneChain::new(log, head.tenant, before, now, key))
+        Some(PruneChain { log, tenant: head.tenant, before, at: now, key })
     });
     Ok(due.collect())
 }

@@ -15,8 +15,8 @@ use scrip_threeds::{
 use zeroize::Zeroizing;
 
 use crate::{
+    Error, FieldError, Timestamp, Vault,
     audit::Operation,
-    error::{Error, FieldError},
     id::SessionId,
     idempotency::{Remember, answer::seal_permitted_answer},
     policy::{Caller, Permission, Permit},
@@ -25,8 +25,6 @@ use crate::{
         AuthenticationView, FailureReason, FoundCard, Held, Link, OpenedSession, Rail,
         ServiceFailure, TRIES_MAX, Unanswered, Writing, find_held, not_possible, overtaken,
     },
-    time::Timestamp,
-    vault::Vault,
 };
 
 const NEEDED: Permission = Permission::SessionAuthenticate;

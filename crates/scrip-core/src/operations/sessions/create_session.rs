@@ -13,8 +13,8 @@ use scrip_threeds::{
 use serde_json::{Map, Value};
 
 use crate::{
+    Error, FieldError, Vault,
     audit::Operation,
-    error::{Error, FieldError},
     id::{SessionId, random_uuid},
     idempotency::{Remember, answer::seal_permitted_answer},
     policy::{Caller, Permission},
@@ -22,7 +22,6 @@ use crate::{
         CardReference, ChallengeMode, Held, SessionBody, SessionRecord, SessionView, Writing,
         check_access, find_card, find_rails, moment,
     },
-    vault::Vault,
 };
 
 /// Where the card has no end of its own.

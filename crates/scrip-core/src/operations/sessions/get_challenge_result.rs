@@ -3,13 +3,12 @@
 use scrip_threeds::session::Event;
 
 use crate::{
+    Error, Vault,
     audit::Operation,
-    error::Error,
     id::SessionId,
     policy::{Caller, Permission},
     store::Changed,
     threeds::{AuthenticationView, TRIES_MAX, Writing, find_held, not_possible, overtaken},
-    vault::Vault,
 };
 
 /// # Errors

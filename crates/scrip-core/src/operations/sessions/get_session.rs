@@ -1,12 +1,11 @@
 //! Get Session.
 
 use crate::{
+    Error, Vault,
     audit::{Operation, Seen},
-    error::Error,
     id::SessionId,
     policy::{Caller, Permission},
     threeds::{SessionView, find_held},
-    vault::Vault,
 };
 
 /// # Errors

@@ -7,12 +7,11 @@ use scrip_threeds::{
 };
 
 use crate::{
+    Error, FieldError, Vault,
     audit::Operation,
-    error::{Error, FieldError},
     id::SessionId,
     policy::{Directory, Origin},
     threeds::{ChallengeMode, notify},
-    vault::Vault,
 };
 
 /// What the page has to say to the one that opened it.

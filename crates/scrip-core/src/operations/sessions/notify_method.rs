@@ -5,12 +5,11 @@
 use scrip_threeds::{encoding::MethodData, session::Event};
 
 use crate::{
+    Error, FieldError, Vault,
     audit::Operation,
-    error::{Error, FieldError},
     id::SessionId,
     policy::{Directory, Origin},
     threeds::notify,
-    vault::Vault,
 };
 
 /// # Errors

@@ -7,18 +7,17 @@ use scrip_seal::Secret;
 use scrip_threeds::{
     code::Scheme,
     fault::{Component, ErrorCode, Fault},
-    message::{About, Document, Erro, Message, MessageType, RReq, Scene},
+    message::{About, Document, Erro, Message, MessageType, RReq},
     session::{Effect, Event, Refusal, SecretFact},
 };
 use zeroize::Zeroizing;
 
 use crate::{
+    Error, Vault,
     audit::Operation,
-    error::Error,
     id::SessionId,
     policy::{Directory, Origin, TenantKind},
-    threeds::{Held, find_notified, notify},
-    vault::Vault,
+    threeds::{find_notified, notify},
 };
 
 /// How the result came in.
@@ -64,7 +63,6 @@ pub async fn receive_result(
         Ok(document) => document,
         Err(fault) => return Ok(refuse(&fault, None)),
     };
-    let unknown = || Fault::at(ErrorCode::TransactionUnknown, "threeDSServerTransID");
     let (tenant, held) = match find_notified(vault, directory, posted.id).await {
         Ok(found) => found,
         Err(Error::NotFound) => return Ok(refuse(&unknown(), Some(&document))),
@@ -72,13 +70,14 @@ pub async fn receive_result(
     };
     let secret = Secret::new(held.body.secret.clone().into_bytes());
     let known = secret.is(posted.secret.as_bytes());
-    if !known || !posted.door.lets_in(tenant.kind, scheme(&held)) {
+    let scheme = held.body.state.authentication().map(|it| it.asked.scheme);
+    if !known || !posted.door.lets_in(tenant.kind, scheme) {
         return Ok(refuse(&unknown(), Some(&document)));
     }
     let Some(scene) = held.body.state.scene() else {
         return Ok(refuse(&unknown(), Some(&document)));
     };
-    let result = match read(&document, &scene) {
+    let result = match document.read_as::<RReq>(&scene) {
         Ok(result) => Box::new(result),
         Err(fault) => return Ok(refuse(&fault, Some(&document))),
     };
@@ -93,21 +92,16 @@ pub async fn receive_result(
     }
 }
 
-fn scheme(held: &Held) -> Option<Scheme> {
-    held.body.state.authentication().map(|it| it.asked.scheme)
-}
-
-fn read(document: &Document, scene: &Scene) -> Result<RReq, Fault> {
-    document.read_as::<RReq>(scene)
-}
-
 fn answer(effects: &[Effect], document: &Document) -> Zeroizing<Vec<u8>> {
     let answer = effects.iter().find_map(|it| match it {
         Effect::AnswerResult { answer } => Some(answer.to_json()),
         Effect::SendRequest { .. } | Effect::Emit { .. } => None,
     });
-    let unknown = || Fault::at(ErrorCode::TransactionUnknown, "threeDSServerTransID");
     answer.unwrap_or_else(|| refuse(&unknown(), Some(document)))
+}
+
+fn unknown() -> Fault {
+    Fault::at(ErrorCode::TransactionUnknown, "threeDSServerTransID")
 }
 
 fn refuse(fault: &Fault, document: Option<&Document>) -> Zeroizing<Vec<u8>> {

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use scrip_seal::{AuditKey, KeySource, Pepper, TenantKeys};
 
 use crate::{
+    Error, Vault,
     audit::{Log, Operation, Seen},
-    error::Error,
     id::{TenantId, random_uuid},
     policy::{Name, PolicyRecords, Quotas, Settings, Stamp, SystemKeys, TenantKind, TenantRecord},
-    vault::Vault,
 };
 
 /// A new vault's own keys, before the first tenant; those that are there stay. Opens the trail.

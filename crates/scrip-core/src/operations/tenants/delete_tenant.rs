@@ -4,14 +4,12 @@
 use std::sync::Arc;
 
 use crate::{
+    Error, Timestamp, Vault,
     audit::{AuditRecord, Operation},
-    error::Error,
     id::TenantId,
     operations::tenants::update_tenant::rewrite_tenant,
     policy::{Directory, Mandate, Quotas, TenantDeletion, TenantRecord},
     store::Changed,
-    time::Timestamp,
-    vault::Vault,
 };
 
 /// Until when the tenant can be restored; nothing when its keys are destroyed already.
@@ -21,7 +19,8 @@ use crate::{
 pub async fn delete_tenant(vault: &Vault, mandate: Mandate) -> Result<Option<Timestamp>, Error> {
     let grace = mandate.tenant().quotas.deletion_grace();
     if grace.is_zero() {
-        return destroy_tenant(vault, mandate).await.map(|()| None);
+        let audit = AuditRecord::of(Operation::DeleteTenant, &mandate, vault.clock.now());
+        return delete(vault, TenantDeletion::Asked(mandate), audit).await.map(|()| None);
     }
     let deletes_at = vault.clock.now().after(grace);
     let delete = move |record: &mut TenantRecord| record.deletes_at = Some(deletes_at);
@@ -54,11 +53,6 @@ pub async fn destroy_due_tenants(vault: &Vault, directory: &Directory) -> Result
         }
     }
     Ok(destroyed)
-}
-
-async fn destroy_tenant(vault: &Vault, mandate: Mandate) -> Result<(), Error> {
-    let audit = AuditRecord::of(Operation::DeleteTenant, &mandate, vault.clock.now());
-    delete(vault, TenantDeletion::Asked(mandate), audit).await
 }
 
 /// By the operator, whatever became of its policy, and without a grace period.

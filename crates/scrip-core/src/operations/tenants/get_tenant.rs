@@ -1,10 +1,9 @@
 //! Get Tenant, and what it may use.
 
 use crate::{
+    Error, Vault,
     audit::Operation,
-    error::Error,
     policy::{Mandate, Quotas, Tenant},
-    vault::Vault,
 };
 
 /// # Errors

@@ -1,11 +1,10 @@
 //! Restore Tenant: takes back a deletion whose grace period has not ended. An operator's act.
 
 use crate::{
+    Error, Vault,
     audit::Operation,
-    error::Error,
     operations::tenants::update_tenant::rewrite_tenant,
     policy::{Mandate, TenantRecord},
-    vault::Vault,
 };
 
 /// # Errors

@@ -1,14 +1,13 @@
 //! Update Tenant: its name and its settings; and, by the operator, its quotas.
 
 use crate::{
+    Error, Vault,
     audit::Operation,
-    error::Error,
     idempotency::Remember,
     policy::{
         Mandate, Name, PolicyWrite, Quotas, Settings, Signed, TenantRecord,
         change::{Decision, change_policy},
     },
-    vault::Vault,
 };
 
 /// What is to become of the settings that are there.

@@ -3,8 +3,8 @@
 use scrip_seal::Sealed;
 
 use crate::{
+    Error, FieldError, Vault,
     audit::{AuditRecord, Operation},
-    error::{Error, FieldError},
     id::{TokenIntentId, random_uuid},
     idempotency::{Remember, answer::seal_permitted_answer},
     policy::{
@@ -19,7 +19,6 @@ use crate::{
         expression::evaluation::{Evaluated, Evaluation, Failures},
         intent::{IntentBody, cvc_place, view},
     },
-    vault::Vault,
 };
 
 /// # Errors

@@ -1,12 +1,11 @@
 //! Delete Token Intent.
 
 use crate::{
+    Error, Vault,
     audit::{AuditRecord, Operation},
-    error::Error,
     id::TokenIntentId,
     policy::{Caller, Permission},
     store::Changed,
-    vault::Vault,
 };
 
 /// # Errors

@@ -1,15 +1,14 @@
 //! Get Token Intent.
 
 use crate::{
+    Error, Vault,
     audit::{Operation, Seen},
-    error::Error,
     id::TokenIntentId,
     policy::{Caller, Permission},
     token::{
         TokenIntentView,
         intent::{IntentBody, view},
     },
-    vault::Vault,
 };
 
 /// # Errors

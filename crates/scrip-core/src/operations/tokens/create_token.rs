@@ -1,15 +1,14 @@
 //! Create Token.
 
 use crate::{
+    Error, Vault,
     audit::Operation,
-    error::Error,
     idempotency::Remember,
     policy::Caller,
     token::{
         NewToken, Written,
         write::{batch::Batch, conversion::open_source, draft::Draft},
     },
-    vault::Vault,
 };
 
 /// # Errors

@@ -1,8 +1,8 @@
 //! Delete Token.
 
 use crate::{
+    Error, Vault,
     audit::{AuditRecord, Operation},
-    error::Error,
     id::TokenId,
     policy::{Caller, Permission},
     store::Changed,
@@ -10,7 +10,6 @@ use crate::{
         DeleteToken,
         write::batch::{ATTEMPTS_MAX, too_contended},
     },
-    vault::Vault,
 };
 
 /// # Errors

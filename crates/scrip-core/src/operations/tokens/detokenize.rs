@@ -6,12 +6,11 @@ use scrip_expression::{Detokenization, LeafError, Reference, ReferenceKind, Scop
 use serde_json::Value;
 
 use crate::{
+    Error, FieldError, Timestamp, Vault,
     audit::{self, Operation, Seen},
-    error::{Error, FieldError},
     id::{TenantId, TokenId, TokenIntentId},
     operations::{check_count, give_way},
     policy::{Caller, Permission, Transform},
-    time::Timestamp,
     token::{
         AttributePath, Body, Cvc, CvcRecord, Plain, StoredToken, StoredTokenIntent,
         TokenIntentView, TokenView,
@@ -20,7 +19,6 @@ use crate::{
         intent::{self, IntentBody, cvc_place},
         reveal::{Audience, mask_to_show, reveal},
     },
-    vault::Vault,
 };
 
 /// What expressions see of a token.

@@ -1,15 +1,14 @@
 //! Get Token.
 
 use crate::{
+    Error, Vault,
     audit::{Operation, Seen},
-    error::Error,
     id::TokenId,
     policy::{Caller, Permission},
     token::{
         TokenView,
         reveal::{Audience, reveal},
     },
-    vault::Vault,
 };
 
 /// # Errors

@@ -1,11 +1,10 @@
 //! List Tokens, by cursor.
 
 use crate::{
+    Error, Vault,
     audit::Operation,
-    error::Error,
     listing::{CursorPage, TokensAsked, cursor_page::turn_page},
     policy::{Caller, Permission},
-    vault::Vault,
 };
 
 /// # Errors

@@ -1,12 +1,11 @@
 //! List Tokens, by page number.
 
 use crate::{
+    Error, Vault,
     audit::Operation,
-    error::Error,
     listing::{NumberedAsked, Page, numbered_page::find_page},
     policy::{Caller, Permission},
     token::TokenView,
-    vault::Vault,
 };
 
 /// # Errors

@@ -1,8 +1,8 @@
 //! Tokenize: every value of a body becomes a token, or none does.
 
 use crate::{
+    Error, Vault,
     audit::Operation,
-    error::Error,
     idempotency::Remember,
     operations::{check_count, give_way},
     policy::Caller,
@@ -10,7 +10,6 @@ use crate::{
         NewToken, Written,
         write::{batch::Batch, conversion::open_source, draft::Draft},
     },
-    vault::Vault,
 };
 
 /// One token of a body.

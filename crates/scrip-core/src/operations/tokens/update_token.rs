@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use crate::{
+    Error, Timestamp, Vault,
     audit::{AuditRecord, Operation},
-    error::Error,
     id::TokenId,
     idempotency::{Remember, answer::Answering},
     policy::{Caller, Permission, Permit},
     threeds::{named_by_session, refuse_number_change},
-    time::Timestamp,
     token::{
         Batched, Deduplicate, Obstacle, Outcome, Render, TokenBatch, TokenPatch, Written,
         cvc::{gives_cvc, prepare_cvc},
@@ -20,7 +19,6 @@ use crate::{
             patch::{Change, PatchCause, Patching},
         },
     },
-    vault::Vault,
 };
 
 /// # Errors

@@ -12,19 +12,18 @@ use std::{
 };
 
 use crate::{
-    error::Error,
+    Error, Timestamp,
     id::TenantId,
     measure::Counter,
     policy::{
         Caller,
         guessing_budget::{
             Bucket, BucketKind, Budget, CallerClass, DAY, Fingerprinting, GuessLimits, GuessRecord,
-            QUARTER, numbers::CountedNumber, window::LastCounted,
+            QUARTER, numbers::CountedNumber,
         },
         tenant::quota::Limit,
     },
     store::{StoreError, guesses::GuessStore},
-    time::Timestamp,
 };
 
 /// For so long the records that were read from the store are used without reading them again.
@@ -299,6 +298,36 @@ impl State {
         if numbers.is_empty() {
             self.pending.remove(&key);
         }
+    }
+}
+
+/// When each distinct number was last counted. Only the last time matters: every window that ends
+/// now and holds an earlier time of the same number holds that one as well, and windows that ended
+/// earlier were decided then.
+#[derive(Debug, Default, Clone)]
+struct LastCounted(HashMap<[u8; 16], i64>);
+
+impl LastCounted {
+    fn note(&mut self, number: [u8; 16], at: Timestamp) {
+        let last = self.0.entry(number).or_insert(at.unix_ms);
+        *last = at.unix_ms.max(*last);
+    }
+
+    /// Distinct numbers counted within the window that ends now. A number leaves the window when it
+    /// is exactly as old as the window is long.
+    fn distinct(&self, now: Timestamp, window: Duration) -> u64 {
+        let since = now.before(window).unix_ms;
+        let within = self.0.values().filter(|at| **at > since).count();
+        u64::try_from(within).unwrap_or(u64::MAX)
+    }
+
+    fn holds(&self, number: &[u8; 16], now: Timestamp, window: Duration) -> bool {
+        let since = now.before(window).unix_ms;
+        self.0.get(number).is_some_and(|at| *at > since)
+    }
+
+    fn forget_before(&mut self, since: Timestamp) {
+        self.0.retain(|_, at| *at > since.unix_ms);
     }
 }
 

@@ -5,7 +5,7 @@
 //! the search finds a token: the searcher, or a browser, may have planted that token.
 
 use crate::{
-    error::Error,
+    Error, Vault,
     policy::{
         Caller,
         guessing_budget::{
@@ -15,7 +15,6 @@ use crate::{
         },
         tenant::quota::Limit,
     },
-    vault::Vault,
 };
 
 /// Terms with at least so many digits are counted by their last four, too.

@@ -8,7 +8,7 @@ use Counter::{
 };
 
 use super::{Action, Counter, Limit, Rate, Scope};
-use crate::{audit::Operation, policy::ApplicationKind, words::words};
+use crate::{audit::Operation, policy::ApplicationKind};
 
 words! {
     /// The rows by name. A setting, a metric and a counter are called by it.

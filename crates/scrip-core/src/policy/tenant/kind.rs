@@ -1,7 +1,5 @@
 //! The kinds of tenants: test and production.
 
-use crate::words::words;
-
 words! {
     /// Test tenants hold no real cards; production tenants never reach the simulator.
     pub enum TenantKind {

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::words::words;
-
 /// What a tenant can decide for itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

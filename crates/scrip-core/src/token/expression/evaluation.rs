@@ -10,8 +10,7 @@ use serde_json::Value;
 use zeroize::Zeroizing;
 
 use crate::{
-    card,
-    error::FieldError,
+    FieldError, Vault, card,
     id::TokenId,
     policy::{
         Caller, Tenant,
@@ -26,7 +25,6 @@ use crate::{
         },
         reveal,
     },
-    vault::Vault,
 };
 
 pub(crate) const SEARCH_INDEXES_MAX: usize = 16;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use crate::{
+    Error, Timestamp, Vault,
     audit::{AuditRecord, Operation},
-    error::Error,
     id::TokenId,
     idempotency::{Remember, answer::Answering},
     policy::{
@@ -14,7 +14,6 @@ use crate::{
         Permission, Permit,
     },
     threeds::named_by_session,
-    time::Timestamp,
     token::{
         Batched, Deduplicate, Obstacle, Outcome, Render, StoredToken, TokenBatch, TokenWrite,
         Written,
@@ -25,7 +24,6 @@ use crate::{
             patch::{Change, PatchCause, Patching},
         },
     },
-    vault::Vault,
 };
 
 /// Writers of one token take turns, and each turn one of them succeeds: this many at once do.

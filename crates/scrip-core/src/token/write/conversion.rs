@@ -1,12 +1,10 @@
 //! Making a token of an intent.
 
 use crate::{
-    error::{Error, FieldError},
+    Error, FieldError, Timestamp, Vault,
     id::TokenIntentId,
     policy::{Caller, Permission},
-    time::Timestamp,
     token::{Containers, NewToken, Plain, TokenSource, TokenType, intent::IntentBody},
-    vault::Vault,
 };
 
 /// Where a draft's data comes from.

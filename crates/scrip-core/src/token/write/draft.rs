@@ -3,8 +3,8 @@
 use scrip_seal::{Fingerprint, Sealed};
 
 use crate::{
+    Error, FieldError, Timestamp, Vault,
     audit::AuditRecord,
-    error::{Error, FieldError},
     id::{NumberVersion, TokenId},
     policy::{
         Caller,
@@ -12,7 +12,6 @@ use crate::{
         Permission, Permit, Transform,
         guessing_budget::{EvaluatedNumbers, Fingerprinting, numbers::EvaluatedTexts},
     },
-    time::Timestamp,
     token::{
         Body, Containers, Cvc, Deduplicate, ExpressionMarks, InsertToken, NewToken, Plain,
         StoredToken, TokenPatch, TokenRecord, TokenType, TokenView, TokenWrite, Withheld,
@@ -23,7 +22,6 @@ use crate::{
         reveal::{Audience, show},
         write::conversion::{Source, SourceIntent},
     },
-    vault::Vault,
 };
 
 pub(crate) struct Draft {
@@ -275,14 +273,11 @@ fn existing_patch(
     let same = token_type == TokenType::Token && new.fingerprint_expression.is_none();
     TokenPatch {
         data: (!same).then_some(data),
-        // A token that may be updated has the same expressions, or ones that stay as they are.
-        mask: None,
         metadata: new.metadata.as_ref().map(|it| serde_json::json!(it)),
-        containers: None,
-        search_indexes: None,
-        fingerprint_expression: None,
         deduplicate: Some(false),
         expires_at: new.expires_at.map(Some),
+        // A token that may be updated has the same expressions, or ones that stay as they are.
+        ..TokenPatch::default()
     }
 }
 

@@ -1,15 +1,14 @@
 //! A patch applied to a token that was read: what would be written back, and what is shown of it.
 
 use crate::{
+    Error, FieldError, Timestamp, Vault,
     audit::AuditRecord,
-    error::{Error, FieldError},
     id::{NumberVersion, TokenIntentId},
     policy::{
         Caller, DeduplicationBehavior, Permission, Permit, Subject, TenantKind, Transform,
         guessing_budget::{EvaluatedNumbers, Fingerprinting, numbers::EvaluatedTexts},
     },
     threeds::names_number,
-    time::Timestamp,
     token::{
         Body, Containers, Cvc, CvcChange, Deduplicate, Modified, Plain, StoredToken, TokenPatch,
         TokenRecord, TokenType, TokenView, TokenWrite, UpdateToken, Withheld, Written,
@@ -24,7 +23,6 @@ use crate::{
         reveal::{Audience, outline, reveal_found, show},
         write::draft::check_expiry,
     },
-    vault::Vault,
 };
 
 /// A patched token, ready to be written.
