@@ -6,11 +6,13 @@ pub mod body_memory;
 pub mod in_flight;
 pub mod limits;
 pub(crate) mod memory_pool;
-pub mod readiness;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use arc_swap::ArcSwapOption;
@@ -28,7 +30,7 @@ use tokio::sync::{Mutex, SetOnce};
 use crate::{
     app::{
         answer_memory::AnswerMemory, auth_failures::AuthFailures, body_memory::BodyMemory,
-        in_flight::Ongoing, limits::Limits, readiness::Readiness,
+        in_flight::Ongoing, limits::Limits,
     },
     limiter::Limiter,
     metrics::{Metrics, Reload},
@@ -69,6 +71,16 @@ pub struct App {
     pub authenticating: Ongoing,
     /// By which it is told how long a request took.
     pub ticks: Ticks,
+}
+
+/// The outcome of the last readiness check.
+#[derive(Debug, Default)]
+pub struct Readiness(pub(crate) Mutex<Option<Checked>>);
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Checked {
+    pub(crate) at: Duration,
+    pub(crate) is_ready: bool,
 }
 
 /// Whether the version is believed that tells of a change.

@@ -2,12 +2,11 @@
 
 pub(crate) mod api_keys;
 pub(crate) mod applications;
-pub(crate) mod connection_formulas;
-mod html;
+pub(crate) mod catalogs;
+pub(crate) mod html;
 pub(crate) mod logs;
 pub(crate) mod notifications;
 pub(crate) mod pages;
-pub(crate) mod permissions;
 pub mod probes;
 pub(crate) mod sessions;
 pub(crate) mod tenants;

@@ -41,7 +41,7 @@ use crate::{
     middleware::{
         answer_body::AnswerBudget,
         authenticate::{authenticate, single},
-        body::{read_body, read_keyless_body},
+        body::read_body,
         cors,
         idempotency::{self, Compared, Next},
         span::RouteName,
@@ -51,7 +51,7 @@ use crate::{
         watch::Watch,
     },
     problem::Problem,
-    route::{Asked, BodyKind, Counted, Heard, Keyless, Outside, Route, method_name, names},
+    route::{Asked, BodyKind, Counted, Heard, Keyless, Outside, Route, names},
 };
 
 /// Who is at the other end, as far as proxies that we trust can tell.
@@ -150,8 +150,8 @@ impl Row {
     /// What stands for an operation is measured.
     fn name(&self) -> Option<RouteName> {
         match self {
-            Self::Keyed(Route { operation, method, path, .. }) => {
-                Some(RouteName { operation: *operation, method: method_name(*method), path })
+            Self::Keyed(route @ Route { operation, path, .. }) => {
+                Some(RouteName { operation: *operation, method: route.method_name(), path })
             }
             Self::Callback(Outside { operation, path, .. }) => {
                 Some(RouteName { operation: *operation, method: "POST", path })
@@ -221,13 +221,14 @@ async fn handle_callback(
 ) -> Result<Response, Problem> {
     let Arrived { head, body, trace, address } = arrived;
     throttle::stranger(app, *address).await?;
-    check_content_type(Some(row.sent.content_type()), &head.headers)?;
+    check_content_type(Some(row.sent.content_type), &head.headers)?;
     // A browser announces the length of a form; a body without it only holds memory open.
-    if row.sent.needs_length() && body.size_hint().exact().is_none() {
+    if row.sent.needs_length && body.size_hint().exact().is_none() {
         return Err(Problem::LengthRequired);
     }
     let mut reservation = app.keyless_body_memory.begin_keyless(Network::of(*address));
-    let body = read_keyless_body(app, body, row.sent.bytes_max(), &mut reservation).await?;
+    let (deadline, bytes_max) = (app.limits.keyless_deadline(), row.sent.bytes_max);
+    let body = read_body(app, body, deadline, bytes_max, &mut reservation).await?;
     let directory = app.directory.load_full().ok_or(Problem::Sealed)?;
     let (id, secret) = path_ids(names(row.path), head).await;
     let heard = Heard {
@@ -322,7 +323,8 @@ async fn let_in(
     let body = match route.body {
         BodyKind::None | BodyKind::Unread => Bytes::new(),
         BodyKind::Json | BodyKind::Question | BodyKind::MergePatch => {
-            read_body(app, body, app.limits.body_bytes_max, &mut reservation).await?
+            let (deadline, bytes_max) = (app.limits.body_deadline, app.limits.body_bytes_max);
+            read_body(app, body, deadline, bytes_max, &mut reservation).await?
         }
     };
     let caller = still(app, known_by, caller, &head.headers).await?;

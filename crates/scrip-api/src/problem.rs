@@ -201,30 +201,12 @@ impl Problem {
         }
     }
 
+    /// Whatever is only not there now can be tried again shortly.
     fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Failed(Error::TooMany(excess)) => Some(excess.wait),
-            Self::Sealed
-            | Self::Refused
-            | Self::Uncounted
-            | Self::NotReady
-            | Self::NoBodyMemory
-            | Self::NoAnswerMemory
-            | Self::Failed(Error::Unavailable(_)) => Some(Duration::from_secs(1)),
-            Self::NoRoute
-            | Self::MethodNotAllowed
-            | Self::Unauthorized
-            | Self::NoBearer
-            | Self::BadHeader(_)
-            | Self::UnsupportedMediaType(_)
-            | Self::Gone(_)
-            | Self::TooLarge
-            | Self::LengthRequired
-            | Self::Misdirected
-            | Self::BodyTimeout
-            | Self::Malformed(_)
-            | Self::Failed(_) => None,
+        if let Self::Failed(Error::TooMany(excess)) = self {
+            return Some(excess.wait);
         }
+        (self.status() == StatusCode::SERVICE_UNAVAILABLE).then_some(Duration::from_secs(1))
     }
 
     fn service(&self) -> Option<&ServiceFailure> {

@@ -25,12 +25,25 @@ pub(crate) type Handling = Pin<Box<dyn Future<Output = Handled> + Send>>;
 pub struct Route {
     pub operation: Operation,
     pub(crate) method: MethodFilter,
-    pub(crate) path: &'static str,
-    pub(crate) needs: Needs,
+    pub path: &'static str,
+    pub needs: Needs,
     pub(crate) body: BodyKind,
     /// How many names the path has.
     pub(crate) ids: usize,
     pub(crate) handler: fn(Asked) -> Handling,
+}
+
+impl Route {
+    pub fn method_name(&self) -> &'static str {
+        let known = [
+            (MethodFilter::GET, "GET"),
+            (MethodFilter::POST, "POST"),
+            (MethodFilter::PUT, "PUT"),
+            (MethodFilter::PATCH, "PATCH"),
+            (MethodFilter::DELETE, "DELETE"),
+        ];
+        known.into_iter().find(|(it, _)| *it == self.method).map_or("", |(_, name)| name)
+    }
 }
 
 /// What a route reads. Routes that read a body and do something honour an idempotency key; the
@@ -110,37 +123,27 @@ pub(crate) struct Outside {
     pub(crate) handler: fn(Heard) -> Handling,
 }
 
-/// What is posted, and in what language it is answered.
+/// What is posted, and how it must arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sent {
-    /// By a page, for a person to see what comes of it.
-    Form,
-    /// By a directory server.
-    Message,
+pub(crate) struct Sent {
+    pub(crate) content_type: &'static str,
+    pub(crate) needs_length: bool,
+    pub(crate) bytes_max: usize,
 }
 
 impl Sent {
-    pub(crate) fn content_type(self) -> &'static str {
-        match self {
-            Self::Form => "application/x-www-form-urlencoded",
-            Self::Message => "application/json",
-        }
-    }
-
-    /// Directory servers may send chunks.
-    pub(crate) fn needs_length(self) -> bool {
-        match self {
-            Self::Form => true,
-            Self::Message => false,
-        }
-    }
-
-    pub(crate) fn bytes_max(self) -> usize {
-        match self {
-            Self::Form => 64 * 1024,
-            Self::Message => MESSAGE_BYTES_MAX,
-        }
-    }
+    /// By a page, for a person to see what comes of it.
+    pub(crate) const FORM: Self = Self {
+        content_type: "application/x-www-form-urlencoded",
+        needs_length: true,
+        bytes_max: 64 * 1024,
+    };
+    /// By a directory server, which may send chunks.
+    pub(crate) const MESSAGE: Self = Self {
+        content_type: "application/json",
+        needs_length: false,
+        bytes_max: MESSAGE_BYTES_MAX,
+    };
 }
 
 /// What the handler of a callback is given.
@@ -169,17 +172,6 @@ pub(crate) enum Counted {
     /// A probe is asked by machines that must be answered.
     No,
     ByAddress,
-}
-
-pub(crate) fn method_name(method: MethodFilter) -> &'static str {
-    let known = [
-        (MethodFilter::GET, "GET"),
-        (MethodFilter::POST, "POST"),
-        (MethodFilter::PUT, "PUT"),
-        (MethodFilter::PATCH, "PATCH"),
-        (MethodFilter::DELETE, "DELETE"),
-    ];
-    known.into_iter().find(|(it, _)| *it == method).map_or("", |(_, name)| name)
 }
 
 pub(crate) const fn names(path: &str) -> usize {

@@ -12,11 +12,11 @@ use scrip_core::{
 
 use crate::{
     handlers::{
-        api_keys, applications, connection_formulas, logs, permissions, sessions, tenants, threeds,
-        token_intents, tokenize, tokens,
+        api_keys, applications, catalogs, logs, sessions, tenants, threeds, token_intents,
+        tokenize, tokens,
     },
     problem::Problem,
-    route::{Asked, BodyKind, Handled, Handling, Route, method_name, names},
+    route::{Asked, BodyKind, Handled, Handling, Route, names},
 };
 
 const ANY_KEY: Needs = Needs::Key;
@@ -62,7 +62,7 @@ pub const ROUTES: &[Route] = &[
     route(Operation::ListApiKeys, MethodFilter::GET, "/applications/{id}/keys", may(Permission::ApplicationRead), None, |it| Box::pin(api_keys::list(it))),
     route(Operation::GetApiKey, MethodFilter::GET, "/applications/{id}/keys/{key_id}", may(Permission::ApplicationRead), None, |it| Box::pin(api_keys::get(it))),
     route(Operation::DeleteApiKey, MethodFilter::DELETE, "/applications/{id}/keys/{key_id}", may(Permission::ApplicationDelete), None, |it| Box::pin(api_keys::delete(it))),
-    route(Operation::ListPermissions, MethodFilter::GET, "/permissions", ANY_KEY, None, |it| Box::pin(permissions::list(it))),
+    route(Operation::ListPermissions, MethodFilter::GET, "/permissions", ANY_KEY, None, |it| Box::pin(catalogs::permissions(it))),
 
     route(Operation::CreateAccessSession, MethodFilter::POST, "/sessions", PUBLIC, None, |it| Box::pin(sessions::create(it))),
     route(Operation::AuthorizeAccessSession, MethodFilter::POST, "/sessions/authorize", PRIVATE, Json, |it| Box::pin(sessions::authorize(it))),
@@ -76,30 +76,11 @@ pub const ROUTES: &[Route] = &[
     route(Operation::ListLogs, MethodFilter::GET, "/logs", may(Permission::LogRead), None, |it| Box::pin(logs::list(it))),
     route(Operation::ListLogEntityTypes, MethodFilter::GET, "/logs/entity-types", may(Permission::LogRead), None, |it| Box::pin(logs::entity_types(it))),
 
-    route(Operation::ListConnectionFormulas, MethodFilter::GET, "/orchestration/connection_formulas", may(Permission::ConnectionFormulas), None, |it| Box::pin(connection_formulas::list(it))),
-    route(Operation::ListConnectionFormulas, MethodFilter::POST, "/orchestration/connection_formulas", may(Permission::ConnectionFormulas), None, |it| Box::pin(connection_formulas::list(it))),
-    route(Operation::ListConnectionFormulas, MethodFilter::GET, "/orchestration/connection/formulas", may(Permission::ConnectionFormulas), None, |it| Box::pin(connection_formulas::list(it))),
-    route(Operation::ListConnectionFormulas, MethodFilter::POST, "/orchestration/connection/formulas", may(Permission::ConnectionFormulas), None, |it| Box::pin(connection_formulas::list(it))),
+    route(Operation::ListConnectionFormulas, MethodFilter::GET, "/orchestration/connection_formulas", may(Permission::ConnectionFormulas), None, |it| Box::pin(catalogs::connection_formulas(it))),
+    route(Operation::ListConnectionFormulas, MethodFilter::POST, "/orchestration/connection_formulas", may(Permission::ConnectionFormulas), None, |it| Box::pin(catalogs::connection_formulas(it))),
+    route(Operation::ListConnectionFormulas, MethodFilter::GET, "/orchestration/connection/formulas", may(Permission::ConnectionFormulas), None, |it| Box::pin(catalogs::connection_formulas(it))),
+    route(Operation::ListConnectionFormulas, MethodFilter::POST, "/orchestration/connection/formulas", may(Permission::ConnectionFormulas), None, |it| Box::pin(catalogs::connection_formulas(it))),
 ];
-
-/// What a test or a document may know of a row.
-#[derive(Debug, Clone, Copy)]
-pub struct RouteSummary {
-    pub operation: Operation,
-    pub method: &'static str,
-    pub path: &'static str,
-    pub needs: Needs,
-}
-
-/// Every row of the table.
-pub fn routes() -> impl Iterator<Item = RouteSummary> {
-    ROUTES.iter().map(|it| RouteSummary {
-        operation: it.operation,
-        method: method_name(it.method),
-        path: it.path,
-        needs: it.needs,
-    })
-}
 
 /// The handler of what was removed. Nobody comes this far: its row in the table of deprecations has
 /// refused them.

@@ -95,7 +95,9 @@ fn session_id(text: &str) -> Result<SessionId, Problem> {
 impl Shop<'_> {
     async fn read<T: for<'de> Deserialize<'de>>(&self, mut body: Body) -> Result<T, Problem> {
         let mut reservation = self.app.keyless_body_memory.begin(Network::of(self.client));
-        let bytes = read_body(self.app, &mut body, BODY_BYTES_MAX, &mut reservation).await?;
+        let deadline = self.app.limits.body_deadline;
+        let bytes =
+            read_body(self.app, &mut body, deadline, BODY_BYTES_MAX, &mut reservation).await?;
         let malformed = |_| Problem::Malformed("the demo's page does not write this".to_owned());
         serde_json::from_slice(&bytes).map_err(malformed)
     }

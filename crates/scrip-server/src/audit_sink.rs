@@ -22,16 +22,14 @@ use scrip_core::{
     audit::{Head, Log, LogRecord},
 };
 use scrip_seal::Mac;
-use tokio::{
-    task::spawn_blocking,
-    time::{MissedTickBehavior, interval},
-};
+use tokio::task::spawn_blocking;
 
 use crate::{
     audit_sink::{
         position::{Chain, Positions, Told},
         sink::Sink,
     },
+    background::every,
     config::Export,
     storage::explain,
 };
@@ -44,8 +42,7 @@ pub async fn follow(to: Export, data: PathBuf, vault: Vault) {
     let begin =
         move || Outside { sink: Sink::new(to.clone()), data: data.clone(), positions: None };
     let mut exporter = Exporter { outside: None, begin: Box::new(begin) };
-    let mut ticks = interval(EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = every(EVERY);
     let mut failing = false;
     loop {
         ticks.tick().await;

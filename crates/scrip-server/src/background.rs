@@ -213,7 +213,7 @@ where
 }
 
 /// Ticks at once and then so often; one that was missed is not made up for.
-fn every(period: Duration) -> Interval {
+pub(crate) fn every(period: Duration) -> Interval {
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks

@@ -140,16 +140,9 @@ pub struct Effective {
 
 /// Everything that is wrong, one line each. The lines quote no value: it may be a secret in the
 /// wrong place.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.join("\n"))]
 pub(crate) struct Problems(pub(crate) Vec<String>);
-
-impl fmt::Display for Problems {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join("\n"))
-    }
-}
-
-impl std::error::Error for Problems {}
 
 /// What a flag of the command line says about the setting with this path.
 pub type Flag = (&'static str, String);

@@ -158,16 +158,12 @@ impl Settings {
         epoch_keys::check_sharing(self)?;
         let store = self.open_store(memory).await?;
         Ok(Vault {
-            store,
             epochs: Arc::new(epoch_keys::open(self).await?),
             // What the vault knows about the time can be checked when it is open, and counts then.
             clock: Arc::new(SteadyClock::start(None, self.clock.start)),
-            chance: scrip_seal::fill_random,
-            disclosure: scrip_core::token::disclosure::DisclosureRules::default(),
-            bins: Arc::default(),
             audit: Arc::new(AuditTrail::new(self.audit.reads)),
-            guesses: Arc::default(),
             directory_servers,
+            ..vault(store)
         })
     }
 

@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use scrip_server::config::{
     Environment,
@@ -153,17 +153,11 @@ pub(crate) struct DevArguments {
     #[arg(long)]
     pub(crate) json: bool,
     /// Rate limits [default: on, which for a test tenant is 50 requests in 10 seconds].
-    #[arg(long, value_name = "MODE")]
-    pub(crate) rate_limits: Option<RateLimits>,
+    #[arg(long, value_name = "MODE", value_parser = ["on", "off"])]
+    pub(crate) rate_limits: Option<String>,
     /// Allow plain HTTP beyond this machine, such as from inside a container.
     #[arg(long)]
     pub(crate) plain_http: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum RateLimits {
-    On,
-    Off,
 }
 
 const SERVE_EXAMPLES: &str = "\

@@ -19,7 +19,7 @@ use clap::Args;
 use scrip_core::{
     Vault,
     id::{ApplicationId, TenantId},
-    policy::{Application, Directory, Mandate, Tenant},
+    policy::{Alteration, Application, Directory, Mandate, Tenant},
 };
 use scrip_seal::KeySource;
 use scrip_server::{
@@ -29,7 +29,10 @@ use scrip_server::{
     storage::explain,
 };
 
-use crate::commands::{output::Said, transfer::progress::Progress};
+use crate::commands::{
+    output::Said,
+    transfer::progress::{Progress, Unit},
+};
 
 /// Where the vault is, and how to speak.
 #[derive(Debug, Args)]
@@ -52,6 +55,13 @@ impl Where {
         Settings::load_with(self.config.as_deref(), &flags, environment)
     }
 
+    /// The settings, for a command that acts as the user that serves from now on.
+    pub(crate) fn confined(&self, environment: &Environment) -> anyhow::Result<Settings> {
+        let settings = self.settings(environment)?;
+        process::confine_command(&settings.server)?;
+        Ok(settings)
+    }
+
     /// Opens the vault, does one thing, and says what became of it.
     pub(crate) fn with_vault(
         &self,
@@ -59,8 +69,7 @@ impl Where {
         command: &str,
         act: impl AsyncFnOnce(&Operator) -> anyhow::Result<Said>,
     ) -> anyhow::Result<()> {
-        let settings = self.settings(environment)?;
-        process::confine_command(&settings.server)?;
+        let settings = self.confined(environment)?;
         let said = runtime()?.block_on(async {
             let operator = Operator::open(&settings).await?;
             let said = operator.recorded(command, act(&operator)).await;
@@ -75,20 +84,16 @@ impl Where {
 
     /// How far a step has come, for whoever looks.
     pub(crate) fn progress(&self, step: &'static str) -> Progress {
-        if self.json {
-            Progress::on_terminal_only(step)
-        } else {
-            Progress::on_terminal_or_lines(step)
-        }
+        Progress::new(step, Unit::Bytes, self.json)
     }
 
     /// The same where what is counted is records.
     pub(crate) fn progress_of_records(&self, step: &'static str) -> Progress {
-        self.progress(step).of_records()
+        Progress::new(step, Unit::Records, self.json)
     }
 
     pub(crate) fn say(&self, said: &Said) -> anyhow::Result<()> {
-        if self.json { said.print_json() } else { said.print_text() }
+        said.print(self.json)
     }
 }
 
@@ -229,12 +234,20 @@ impl Operator {
         self.directory.alterations().iter().any(|it| it.tenant == Some(id))
     }
 
-    /// For a warning beside whatever else is said.
-    pub(crate) fn alterations(&self) -> Vec<String> {
-        let say = |it: &scrip_core::policy::Alteration| match it.tenant {
-            Some(id) => format!("tenant {id}: {}", it.what),
-            None => it.what.clone(),
-        };
-        self.directory.alterations().iter().map(say).collect()
+    /// One tenant, by its id or name, or all of them.
+    pub(crate) fn tenants(&self, text: Option<&str>) -> anyhow::Result<Vec<&Arc<Tenant>>> {
+        match text {
+            Some(text) => Ok(vec![self.tenant(text)?]),
+            None => Ok(self.directory.tenants()),
+        }
     }
+}
+
+/// For a warning beside whatever else is said.
+pub(crate) fn alterations(directory: &Directory) -> Vec<String> {
+    let say = |it: &Alteration| match it.tenant {
+        Some(id) => format!("tenant {id}: {}", it.what),
+        None => it.what.clone(),
+    };
+    directory.alterations().iter().map(say).collect()
 }

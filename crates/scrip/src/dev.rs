@@ -32,7 +32,7 @@ use scrip_server::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    cli::{DevArguments, RateLimits},
+    cli::DevArguments,
     commands::runtime,
     serve::{self, Addresses, Simulate},
 };
@@ -107,11 +107,7 @@ fn flags(arguments: &DevArguments, environment: &Environment) -> Vec<Flag> {
     flags.push(("storage.only_node", "true".to_owned()));
     flags.extend(arguments.data_dir.clone().map(|it| ("storage.data_dir", it)));
     flags.extend(arguments.listen.map(|it| ("server.listen", it.to_string())));
-    let mode = |it| match it {
-        RateLimits::On => "on",
-        RateLimits::Off => "off",
-    };
-    flags.extend(arguments.rate_limits.map(|it| ("limits.mode", mode(it).to_owned())));
+    flags.extend(arguments.rate_limits.clone().map(|it| ("limits.mode", it)));
     if arguments.plain_http {
         flags.push(("server.plain_http", "true".to_owned()));
     }

@@ -388,6 +388,16 @@ async fn connect_schemes(
 
 /// `at` is told when, by the clock that only counts.
 fn stop_signal(at: Arc<OnceLock<Duration>>) -> anyhow::Result<impl Future<Output = ()>> {
+    let told = told_to_stop()?;
+    Ok(async move {
+        told.await;
+        at.get_or_init(ticks);
+        tracing::info!("stopping");
+    })
+}
+
+/// Ready at SIGTERM and SIGINT.
+pub(crate) fn told_to_stop() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {
@@ -395,8 +405,6 @@ fn stop_signal(at: Arc<OnceLock<Duration>>) -> anyhow::Result<impl Future<Output
             _ = terminate.recv() => (),
             _ = interrupt.recv() => (),
         }
-        at.get_or_init(ticks);
-        tracing::info!("stopping");
     })
 }
 

@@ -17,6 +17,13 @@ pub struct Limits {
     pub request_rate: MinimumRate,
 }
 
+impl Limits {
+    /// For a request that needs no key, which anybody can send: it has less time.
+    pub(crate) fn keyless_deadline(&self) -> Duration {
+        self.body_deadline.min(self.keyless_body_deadline)
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

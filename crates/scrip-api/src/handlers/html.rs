@@ -9,12 +9,12 @@ use hyper::header::{
 /// A policy that does not fit into a header is replaced by this one, under which nothing runs.
 const NOTHING: HeaderValue = HeaderValue::from_static("default-src 'none'");
 
-pub(crate) fn page(html: String, policy: &str) -> Response {
+pub(crate) fn page(html: impl Into<Body>, policy: &str) -> Response {
     instead_of(Response::new(Body::empty()), html, policy)
 }
 
 /// The same answer, for a person.
-pub(crate) fn instead_of(response: Response, html: String, policy: &str) -> Response {
+pub(crate) fn instead_of(response: Response, html: impl Into<Body>, policy: &str) -> Response {
     let (mut head, _) = response.into_parts();
     head.headers.remove(CONTENT_LENGTH);
     let mut put = |name: HeaderName, value| head.headers.insert(name, value);
@@ -22,7 +22,7 @@ pub(crate) fn instead_of(response: Response, html: String, policy: &str) -> Resp
     put(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     put(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     put(CONTENT_SECURITY_POLICY, HeaderValue::from_str(policy).unwrap_or(NOTHING));
-    Response::from_parts(head, Body::from(html))
+    Response::from_parts(head, html.into())
 }
 
 /// For one answer only: a script that somebody else brings in has another, or none.

@@ -7,7 +7,7 @@ use scrip_core::store::StoreError;
 use tokio::time::timeout;
 
 use crate::{
-    app::{App, readiness::Checked},
+    app::{App, Checked},
     middleware::trace::TraceId,
     problem::Problem,
     wire,

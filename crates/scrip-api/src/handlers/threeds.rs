@@ -65,7 +65,7 @@ pub(crate) async fn authenticate(mut asked: Asked) -> Handled {
 pub(crate) async fn challenge_result(asked: Asked) -> Handled {
     let id = path_id(&asked.id, SessionId::parse)?;
     let result = get_challenge_result(&asked.app.vault, &asked.caller, id).await?;
-    Ok(answer::rendered(threeds::challenge_result(&result)))
+    Ok(answer::rendered(threeds::authenticated(&result)))
 }
 
 fn seen(asked: &Asked) -> threeds::Seen {

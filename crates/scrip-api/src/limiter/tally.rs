@@ -1,13 +1,14 @@
 //! How often each row let a request in or refused one. Plain counts, to be sampled.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use scrip_core::policy::rate_limit::{Demand, Row};
+use scrip_core::{
+    measure::Counter,
+    policy::rate_limit::{Demand, Row},
+};
 
 #[derive(Debug)]
 pub(super) struct Tally {
     /// By row: let in, and refused.
-    rows: Vec<(AtomicU64, AtomicU64)>,
+    rows: Vec<(Counter, Counter)>,
 }
 
 /// Of one row, since the start.
@@ -34,22 +35,22 @@ impl Tally {
             if before.replace(demand.row) != Some(demand.row)
                 && let Some((allowed, _)) = self.rows.get(demand.row.index())
             {
-                allowed.fetch_add(1, Ordering::Relaxed);
+                allowed.one();
             }
         }
     }
 
     pub(super) fn refused(&self, row: Row) {
         if let Some((_, refused)) = self.rows.get(row.index()) {
-            refused.fetch_add(1, Ordering::Relaxed);
+            refused.one();
         }
     }
 
     pub(super) fn decisions(&self) -> Vec<Decisions> {
-        let of = |(row, (allowed, refused)): (&Row, &(AtomicU64, AtomicU64))| Decisions {
+        let of = |(row, (allowed, refused)): (&Row, &(Counter, Counter))| Decisions {
             row: *row,
-            allowed: allowed.load(Ordering::Relaxed),
-            refused: refused.load(Ordering::Relaxed),
+            allowed: allowed.get(),
+            refused: refused.get(),
         };
         Row::ALL.iter().zip(&self.rows).map(of).collect()
     }

@@ -17,27 +17,7 @@ use crate::{
 pub async fn read_body(
     app: &App,
     body: &mut Body,
-    bytes_max: usize,
-    reservation: &mut BodyReservation,
-) -> Result<Bytes, Problem> {
-    read_within(app, app.limits.body_deadline, body, bytes_max, reservation).await
-}
-
-/// The same for a request that needs no key, which anybody can send: it has less time.
-pub(crate) async fn read_keyless_body(
-    app: &App,
-    body: &mut Body,
-    bytes_max: usize,
-    reservation: &mut BodyReservation,
-) -> Result<Bytes, Problem> {
-    let deadline = app.limits.body_deadline.min(app.limits.keyless_body_deadline);
-    read_within(app, deadline, body, bytes_max, reservation).await
-}
-
-async fn read_within(
-    app: &App,
     deadline: Duration,
-    body: &mut Body,
     bytes_max: usize,
     reservation: &mut BodyReservation,
 ) -> Result<Bytes, Problem> {

@@ -16,7 +16,7 @@ use crate::{
     metrics,
     middleware::authenticate::single,
     problem::Problem,
-    route::{BodyKind, Route, method_name},
+    route::{BodyKind, Route},
     wire,
 };
 
@@ -42,7 +42,7 @@ impl Compared {
             BodyKind::Unread => None,
             BodyKind::Json | BodyKind::MergePatch => Some(wire::json::read(body)?),
         };
-        let (method, path) = (method_name(route.method), head.uri.path().to_owned());
+        let (method, path) = (route.method_name(), head.uri.path().to_owned());
         Ok(Some(Self { method, path, body }))
     }
 

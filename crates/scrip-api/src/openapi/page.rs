@@ -122,10 +122,7 @@ fn parameters(document: &Value, operation: &Value) -> String {
         )
     };
     let rows: String = list(operation, "parameters").map(row).collect();
-    if rows.is_empty() {
-        return rows;
-    }
-    format!("<h4>Parameters</h4>\n<div class=\"wide\"><table>\n{rows}</table></div>\n")
+    if rows.is_empty() { rows } else { format!("<h4>Parameters</h4>\n{}", table(&rows)) }
 }
 
 fn body(document: &Value, operation: &Value) -> String {
@@ -202,6 +199,10 @@ fn schemas(document: &Value) -> String {
     };
     let all: String = all.into_iter().flatten().map(one).collect();
     format!("<section id=\"shapes\">\n<h2>Shapes</h2>\n{all}</section>\n")
+}
+
+fn table(rows: &str) -> String {
+    format!("<div class=\"wide\"><table>\n{rows}</table></div>\n")
 }
 
 fn example(value: &Value) -> String {

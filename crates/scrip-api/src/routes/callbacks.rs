@@ -12,7 +12,7 @@ use crate::{
 
 #[rustfmt::skip]
 pub(crate) const OUTSIDE: &[Outside] = &[
-    Outside { operation: Operation::NotifyMethod, path: "/3ds/sessions/{id}/method-notification", sent: Sent::Form, refuse: notifications::refused, handler: |it| Box::pin(notifications::method(it)) },
-    Outside { operation: Operation::NotifyChallenge, path: "/3ds/sessions/{id}/challenge-notification", sent: Sent::Form, refuse: notifications::refused, handler: |it| Box::pin(notifications::challenge(it)) },
-    Outside { operation: Operation::ReceiveResult, path: "/3ds/sessions/{id}/results/{secret}", sent: Sent::Message, refuse: |response, _| response, handler: |it| Box::pin(notifications::result(it)) },
+    Outside { operation: Operation::NotifyMethod, path: "/3ds/sessions/{id}/method-notification", sent: Sent::FORM, refuse: notifications::refused, handler: |it| Box::pin(notifications::method(it)) },
+    Outside { operation: Operation::NotifyChallenge, path: "/3ds/sessions/{id}/challenge-notification", sent: Sent::FORM, refuse: notifications::refused, handler: |it| Box::pin(notifications::challenge(it)) },
+    Outside { operation: Operation::ReceiveResult, path: "/3ds/sessions/{id}/results/{secret}", sent: Sent::MESSAGE, refuse: |response, _| response, handler: |it| Box::pin(notifications::result(it)) },
 ];

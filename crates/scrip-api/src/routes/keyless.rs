@@ -4,14 +4,11 @@ use std::sync::Arc;
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
-use hyper::header::{
-    CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS,
-};
+use hyper::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 
 use crate::{
     app::App,
-    handlers::{pages, probes},
+    handlers::{html, pages, probes},
     middleware::trace::TraceId,
     openapi,
     route::{Answering, Counted, Keyless},
@@ -22,7 +19,7 @@ pub(crate) const KEYLESS: &[Keyless] = &[
     Keyless { counted: Counted::No, path: "/healthz", handler: |_, _| Box::pin(probes::healthz()) },
     Keyless { counted: Counted::No, path: "/readyz", handler: readyz },
     Keyless { counted: Counted::ByAddress, path: "/openapi.json", handler: |_, _| ready(document()) },
-    Keyless { counted: Counted::ByAddress, path: "/docs", handler: |_, _| ready(page()) },
+    Keyless { counted: Counted::ByAddress, path: "/docs", handler: |_, _| ready(html::page(openapi::html(), POLICY)) },
     Keyless { counted: Counted::ByAddress, path: "/docs/style.css", handler: |_, _| ready(style()) },
     Keyless { counted: Counted::ByAddress, path: "/pages/method.html", handler: |app, _| ready(pages::method(app.vault.chance)) },
     Keyless { counted: Counted::ByAddress, path: "/pages/challenge.html", handler: |app, _| ready(pages::challenge(app.vault.chance)) },
@@ -43,16 +40,6 @@ fn document() -> Response {
 /// Nothing but our own stylesheet is loaded, and nobody puts the page into a frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
-
-fn page() -> Response {
-    let mut response = with_type(openapi::html(), "text/html; charset=utf-8");
-    let mut put = |name: HeaderName, value| {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    };
-    put(CONTENT_SECURITY_POLICY, POLICY);
-    put(REFERRER_POLICY, "no-referrer");
-    response
-}
 
 fn style() -> Response {
     with_type(Bytes::from_static(openapi::STYLE.as_bytes()), "text/css; charset=utf-8")

@@ -51,16 +51,10 @@ impl<T> Field<T> {
 
 impl Fields {
     pub fn of(body: Plain) -> Result<Self, ParseError> {
-        match body.into_exposed() {
-            Value::Object(object) => Ok(Self { object, errors: Vec::new() }),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::String(_)
-            | Value::Array(_) => {
-                Err(ParseError::Malformed("the body must be a JSON object".to_owned()))
-            }
-        }
+        let Value::Object(object) = body.into_exposed() else {
+            return Err(ParseError::Malformed("the body must be a JSON object".to_owned()));
+        };
+        Ok(Self { object, errors: Vec::new() })
     }
 
     pub(crate) fn any(&mut self, name: &str) -> Option<Value> {
@@ -69,6 +63,27 @@ impl Fields {
 
     pub(crate) fn text(&mut self, name: &'static str) -> Field<String> {
         self.take(name, "must be text", into_text)
+    }
+
+    /// A text that must be there.
+    pub(crate) fn required_text(&mut self, name: &'static str) -> Field<String> {
+        let text = self.text(name);
+        if matches!(text, Field::Absent | Field::Null) {
+            self.require(name);
+        }
+        text
+    }
+
+    /// A text that is one of the values it may have.
+    pub(crate) fn one_of<T>(
+        &mut self,
+        name: &'static str,
+        text: Field<String>,
+        parse: impl FnOnce(&str) -> Option<T>,
+        rule: &'static str,
+    ) -> Option<T> {
+        let unknown = || vec![FieldError::new(name, rule)];
+        self.parse(text, |it| parse(&it).ok_or_else(unknown)).given()
     }
 
     pub(crate) fn boolean(&mut self, name: &'static str) -> Field<bool> {

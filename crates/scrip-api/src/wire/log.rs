@@ -35,11 +35,15 @@ pub(crate) fn parse(query: &Query<'_>) -> Result<LogsAsked, ParseError> {
         return Err(invalid("entity_id", "must have at most 512 characters"));
     }
     let filter = RecordFilter {
-        entity_type: one_of(query, "entity_type", EntityType::parse, known)?,
+        entity_type: query.one_of("entity_type", EntityType::parse, known)?,
         entity: entity.map(str::to_owned),
-        operation: one_of(query, "operation", Operation::parse, known)?,
-        outcome: one_of(query, "outcome", parse_outcome, known)?,
-        actor: one_of(query, "actor_id", ApplicationId::parse, "must be the id of an application")?,
+        operation: query.one_of("operation", Operation::parse, known)?,
+        outcome: query.one_of("outcome", parse_outcome, known)?,
+        actor: query.one_of(
+            "actor_id",
+            ApplicationId::parse,
+            "must be the id of an application",
+        )?,
         from: date(query, "start_date")?,
         to: date(query, "end_date")?,
         without_log_reads: false,
@@ -50,16 +54,6 @@ pub(crate) fn parse(query: &Query<'_>) -> Result<LogsAsked, ParseError> {
         page: page(query)?,
         size: query.size()?.unwrap_or(PAGE_SIZE),
     })
-}
-
-fn one_of<T>(
-    query: &Query<'_>,
-    name: &'static str,
-    parse: impl Fn(&str) -> Option<T>,
-    rule: &'static str,
-) -> Result<Option<T>, ParseError> {
-    let Some(text) = query.one(name)? else { return Ok(None) };
-    parse(text).map(Some).ok_or_else(|| invalid(name, rule))
 }
 
 /// As far as anybody counts.

@@ -37,6 +37,17 @@ impl<'a> Query<'a> {
         }
     }
 
+    /// The same, as one of the values that it may have.
+    pub(crate) fn one_of<T>(
+        &self,
+        name: &'static str,
+        parse: impl Fn(&str) -> Option<T>,
+        rule: &'static str,
+    ) -> Result<Option<T>, ParseError> {
+        let Some(text) = self.one(name)? else { return Ok(None) };
+        parse(text).map(Some).ok_or_else(|| invalid(name, rule))
+    }
+
     pub(crate) fn page(&self) -> Result<PageAsked, ParseError> {
         let number = self.page_number()?.unwrap_or(1);
         Ok(PageAsked { number, size: self.size()?.unwrap_or(PAGE_SIZE) })

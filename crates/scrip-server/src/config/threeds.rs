@@ -15,7 +15,7 @@ use crate::{
         file::Entry,
         parse,
         table::Settings,
-        value::threeds::{BaseUrl, PublicUrl, SchemeSettings, sections},
+        value::threeds::{BaseUrl, PublicUrl, SchemeSettings, SecureUrls, sections},
     },
     directory_servers::{
         Plan, SchemePlan, SecuredPlan, Timing,
@@ -65,7 +65,7 @@ fn read_section(
         broken.append(&mut missing);
         return None;
     }
-    let urls = parse(said("urls"), broken);
+    let urls: Option<SecureUrls> = parse(said("urls"), broken);
     let client_certificate = parse(said("client_certificate"), broken);
     let client_key = parse(said("client_key"), broken);
     let roots = parse(said("roots"), broken);
@@ -76,15 +76,17 @@ fn read_section(
     Some(SchemeSettings {
         kind,
         scheme,
-        urls: urls?,
-        client_certificate: client_certificate?,
-        client_key: client_key?,
-        roots: roots?,
         reference_number: reference_number?,
         operator_id: operator_id?,
         results_url: results_url?,
         results_subject: results_subject?,
-        section,
+        way: SecuredPlan {
+            urls: urls?.0,
+            client_certificate: client_certificate?,
+            client_key: client_key?,
+            roots: roots?,
+            section,
+        },
     })
 }
 
@@ -128,18 +130,18 @@ pub(super) fn contradictions(settings: &Settings) -> Vec<String> {
     found.extend(too_slow(settings));
     for it in schemes.iter().filter(|it| it.kind == TenantKind::Test) {
         if it.results_subject.is_some() {
-            found.push(format!("{}.results_subject: is for production only", it.section));
+            found.push(format!("{}.results_subject: is for production only", it.way.section));
         }
     }
     for it in production {
-        let section = &it.section;
+        let section = &it.way.section;
         match &it.results_url {
             Some(url) if url.is_secure() => (),
             Some(_) => found.push(format!("{section}.results_url: must begin with https://")),
             None => found.push(format!("{section}.results_url: is required")),
         }
         let simulator = threeds.simulator_url.as_ref();
-        if it.urls.0.iter().any(|url| simulator.is_some_and(|it| it.is_at(url))) {
+        if it.way.urls.iter().any(|url| simulator.is_some_and(|it| it.is_at(url))) {
             found.push(format!("{section}.urls: must not lead to threeds.simulator_url"));
         }
     }
@@ -159,8 +161,8 @@ fn too_slow(settings: &Settings) -> Vec<String> {
         return vec![format!("{names}: {}", rule(most))];
     }
     let of_scheme = |it: &SchemeSettings| {
-        let most = Some(settings.most_of(it.urls.0.len())).filter(is_over)?;
-        Some(format!("{}.urls with {names}: {}", it.section, rule(most)))
+        let most = Some(settings.most_of(it.way.urls.len())).filter(is_over)?;
+        Some(format!("{}.urls with {names}: {}", it.way.section, rule(most)))
     };
     settings.schemes.iter().filter_map(of_scheme).collect()
 }
@@ -168,7 +170,7 @@ fn too_slow(settings: &Settings) -> Vec<String> {
 impl Settings {
     /// How long it takes at most to ask any scheme.
     pub fn authentication_most(&self) -> Duration {
-        let addresses = self.schemes.iter().map(|it| it.urls.0.len()).max();
+        let addresses = self.schemes.iter().map(|it| it.way.urls.len()).max();
         self.most_of(addresses.unwrap_or(1))
     }
 
@@ -225,8 +227,8 @@ impl SchemeSettings {
     fn trusted(&self) -> TrustedScheme {
         TrustedScheme {
             scheme: self.scheme,
-            section: self.section.clone(),
-            roots: self.roots.clone(),
+            section: self.way.section.clone(),
+            roots: self.way.roots.clone(),
             subject: self.results_subject.as_ref().map(|it| it.0.clone()),
         }
     }
@@ -235,13 +237,7 @@ impl SchemeSettings {
         let results_url = self.results_url.as_ref().map(|it| it.0.clone());
         SchemePlan {
             scheme: self.scheme,
-            way: SecuredPlan {
-                section: self.section.clone(),
-                urls: self.urls.0.clone(),
-                client_certificate: self.client_certificate.clone(),
-                client_key: self.client_key.clone(),
-                roots: self.roots.clone(),
-            },
+            way: self.way.clone(),
             link: Link {
                 reference_number: self.reference_number.expose().to_owned(),
                 operator_id: self.operator_id.as_ref().map(|it| it.expose().to_owned()),

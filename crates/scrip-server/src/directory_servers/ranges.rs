@@ -1,7 +1,7 @@
 //! The card ranges of a scheme: asked for at the start and then every day or so, and in force until
 //! the next answer, however long that takes.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use scrip_core::{Vault, threeds::Unanswered};
 use scrip_threeds::{
@@ -27,26 +27,17 @@ const PAUSE_MOST: Duration = Duration::from_secs(60 * 60);
 const ANSWER_DEADLINE_LEAST: Duration = Duration::from_secs(120);
 
 /// Why the ranges stay as they were.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
+    #[error("{1}")]
     Unanswered(Unanswered, String),
-    /// It was asked too often, and says so.
+    #[error("it was asked too often")]
     TooOften,
-    /// It answered by an error, with this code.
+    /// With this code.
+    #[error("it answered by the error {0}")]
     Refused(String),
-    /// What it answered is not believed.
+    #[error("its answer is not believed: {0}")]
     Unbelieved(String),
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unanswered(_, cause) => f.write_str(cause),
-            Self::TooOften => f.write_str("it was asked too often"),
-            Self::Refused(code) => write!(f, "it answered by the error {code}"),
-            Self::Unbelieved(why) => write!(f, "its answer is not believed: {why}"),
-        }
-    }
 }
 
 /// Asks as often as it should, and more often as long as it fails; ends with the runtime.

@@ -44,11 +44,13 @@ pub enum Disks {
 }
 
 /// Why a server is not used.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     /// For now.
+    #[error("{0}")]
     Away(String),
     /// Until somebody changes it: it writes keys to a disk, or does not tell.
+    #[error("{0}")]
     Keeps(Persistence),
 }
 
@@ -207,15 +209,6 @@ impl KeyExchange for SharedKeys {
 impl fmt::Debug for SharedKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SharedKeys")
-    }
-}
-
-impl fmt::Display for Unfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Away(cause) => f.write_str(cause),
-            Self::Keeps(persistence) => persistence.fmt(f),
-        }
     }
 }
 

@@ -11,7 +11,10 @@ use std::{
 use anyhow::Context;
 use scrip_core::card::bin_data::{BinData, BinTable};
 
-use crate::files::{atomic_file, stamp::Stamp};
+use crate::{
+    background::every,
+    files::{atomic_file, stamp::Stamp},
+};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// More than a table of [`BinTable::ROWS_MAX`] rows can have.
@@ -70,8 +73,7 @@ pub fn look(path: &Path, bins: &BinData, seen: Option<Stamp>) -> Option<Stamp> {
 
 /// Looks every second, for as long as the server runs.
 pub async fn follow(path: PathBuf, bins: Arc<BinData>, mut seen: Option<Stamp>) {
-    let mut ticks = tokio::time::interval(LOOK_EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut ticks = every(LOOK_EVERY);
     loop {
         ticks.tick().await;
         if Stamp::of(&path) == seen {

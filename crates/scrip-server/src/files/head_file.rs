@@ -28,12 +28,10 @@ use scrip_core::{
     },
 };
 use scrip_seal::AuditKey;
-use tokio::{
-    task::spawn_blocking,
-    time::{MissedTickBehavior, interval, timeout},
-};
+use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
+    background::every,
     files::atomic_file::{self, beside},
     storage::explain,
 };
@@ -167,8 +165,7 @@ fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
 
 /// As long as a server runs.
 pub async fn follow(path: PathBuf, vault: Vault) {
-    let mut ticks = interval(EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = every(EVERY);
     let mut failed = false;
     loop {
         ticks.tick().await;

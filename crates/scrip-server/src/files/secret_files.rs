@@ -104,7 +104,8 @@ impl Settings {
         let named = named.into_iter().filter_map(|(setting, path)| Some((setting, path.as_ref()?)));
         found.extend(named.map(|(setting, path)| SecretFile::new(setting, path, group)));
         found.extend(self.schemes.iter().map(|it| {
-            SecretFile::new(&format!("{}.client_key", it.section), &it.client_key, group)
+            let setting = format!("{}.client_key", it.way.section);
+            SecretFile::new(&setting, &it.way.client_key, group)
         }));
         let with_password = self.file_with_password();
         found.extend(with_password.map(|it| SecretFile::new("storage.url", it, group)));

@@ -74,11 +74,6 @@ pub(crate) enum Eviction {
     OfAll,
 }
 
-enum Tried {
-    Decided(Admission),
-    Full,
-}
-
 impl ConnectionTable {
     pub(crate) fn new(connections_max: usize, network_max: usize) -> Arc<Self> {
         let (entries, freed) = (Mutex::default(), Notify::new());
@@ -94,8 +89,8 @@ impl ConnectionTable {
     ) -> Admission {
         loop {
             match self.try_admit(network, activity) {
-                Tried::Decided(admission) => return admission,
-                Tried::Full => drop(timeout(LOOK_AGAIN, self.freed.notified()).await),
+                Some(admission) => return admission,
+                None => drop(timeout(LOOK_AGAIN, self.freed.notified()).await),
             }
         }
     }
@@ -108,24 +103,29 @@ impl ConnectionTable {
         is_evicted
     }
 
-    fn try_admit(self: &Arc<Self>, network: Option<Network>, activity: &Arc<Activity>) -> Tried {
+    /// None while every connection has a request in progress.
+    fn try_admit(
+        self: &Arc<Self>,
+        network: Option<Network>,
+        activity: &Arc<Activity>,
+    ) -> Option<Admission> {
         let mut entries = self.lock();
         let mut eviction = Eviction::None;
         if network.is_some_and(|it| entries.count(it) >= self.network_max) {
             if !entries.evict_idlest(network) {
-                return Tried::Decided(Admission::NetworkFull);
+                return Some(Admission::NetworkFull);
             }
             eviction = Eviction::OfNetwork;
         }
         if entries.by_id.len() >= self.connections_max {
             if !entries.evict_idlest(None) {
-                return Tried::Full;
+                return None;
             }
             eviction = Eviction::OfAll;
         }
         let (id, evicted) = entries.insert(network, Arc::clone(activity));
         let slot = Slot { table: Arc::clone(self), id, evicted };
-        Tried::Decided(Admission::Admitted(slot, eviction))
+        Some(Admission::Admitted(slot, eviction))
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
@@ -249,11 +249,9 @@ mod tests {
         std::thread::sleep(Duration::from_micros(5));
         let activity = Arc::new(Activity::new());
         match table.try_admit(network, &activity) {
-            Tried::Decided(Admission::Admitted(slot, eviction)) => {
-                (Opened { slot, activity }, eviction)
-            }
-            Tried::Decided(Admission::NetworkFull) => panic!("the network is full"),
-            Tried::Full => panic!("the table is full"),
+            Some(Admission::Admitted(slot, eviction)) => (Opened { slot, activity }, eviction),
+            Some(Admission::NetworkFull) => panic!("the network is full"),
+            None => panic!("the table is full"),
         }
     }
 
@@ -303,7 +301,7 @@ mod tests {
         third.activity.begin();
         let activity = Arc::new(Activity::new());
         let refused = table.try_admit(network(1), &activity);
-        assert!(matches!(refused, Tried::Decided(Admission::NetworkFull)));
+        assert!(matches!(refused, Some(Admission::NetworkFull)));
         // A trusted proxy has no cap.
         let (_proxy, eviction) = open(&table, None);
         assert_eq!(eviction, Eviction::None);

@@ -9,7 +9,6 @@ use scrip_core::audit::{
 use scrip_server::{
     config::{Environment, Settings},
     files::head_file,
-    process,
     storage::{connect, explain},
 };
 use scrip_store::sqlite::trail::walk_log;
@@ -49,9 +48,7 @@ pub(crate) fn run(command: &AuditCommand, environment: &Environment) -> anyhow::
 }
 
 fn verify(arguments: &VerifyArguments, environment: &Environment) -> anyhow::Result<()> {
-    let at = &arguments.at;
-    let settings = at.settings(environment)?;
-    process::confine_command(&settings.server)?;
+    let settings = arguments.at.confined(environment)?;
     runtime()?.block_on(verify_logs(arguments, &settings))
 }
 

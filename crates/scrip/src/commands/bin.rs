@@ -17,7 +17,6 @@ use scrip_server::{
     config::{Environment, Settings},
     control,
     files::bin_file,
-    process,
 };
 use serde_json::json;
 
@@ -68,18 +67,18 @@ pub(crate) fn run(command: &BinCommand, environment: &Environment) -> anyhow::Re
             // Before the settings make us another user, who may not read the file.
             let cannot = || format!("{} cannot be read", file.display());
             let opened = File::open(file).with_context(cannot)?;
-            let settings = confined(at, environment)?;
+            let settings = with_folder(at, environment)?;
             let (table, report) = import::read(opened).with_context(cannot)?;
             bin_file::write(&settings.bin_file(), &table)?;
             runtime()?.block_on(record_if_key_present(&settings, "bin import"));
             at.say(&imported(&table, &report))
         }
         BinCommand::Status { at } => {
-            let settings = confined(at, environment)?;
+            let settings = with_folder(at, environment)?;
             at.say(&status(&settings)?)
         }
         BinCommand::Remove { at } => {
-            let settings = confined(at, environment)?;
+            let settings = with_folder(at, environment)?;
             let said = remove(&settings)?;
             runtime()?.block_on(record_if_key_present(&settings, "bin remove"));
             at.say(&said)
@@ -87,9 +86,8 @@ pub(crate) fn run(command: &BinCommand, environment: &Environment) -> anyhow::Re
     }
 }
 
-fn confined(at: &Where, environment: &Environment) -> anyhow::Result<Settings> {
-    let settings = at.settings(environment)?;
-    process::confine_command(&settings.server)?;
+fn with_folder(at: &Where, environment: &Environment) -> anyhow::Result<Settings> {
+    let settings = at.confined(environment)?;
     settings.folder()?;
     Ok(settings)
 }

@@ -21,7 +21,7 @@ use scrip_server::{
     directory_servers::{Servers, results::Doorkeeper},
     files::bin_file,
     listen::tls::Certificates,
-    process::{self, clock::SystemClock},
+    process::clock::SystemClock,
     storage::explain,
 };
 use serde::Serialize;
@@ -62,8 +62,7 @@ fn bad(check: &'static str, says: impl Into<String>) -> Finding {
 }
 
 pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
-    let settings = at.settings(environment)?;
-    process::confine_command(&settings.server)?;
+    let settings = at.confined(environment)?;
     let mut findings = vec![good("settings", "they can be read")];
     findings.extend(settings.warnings.iter().map(|it| warning("settings", it)));
     findings.extend(files(&settings));

@@ -21,14 +21,13 @@ use scrip_server::{
     storage::{create_folder, explain},
 };
 
-use crate::commands::warn;
+use crate::commands::{runtime, warn};
 
 pub(crate) fn run(config: Option<&Path>, environment: &Environment) -> anyhow::Result<()> {
     let settings = Settings::load(config, environment)?;
     make_folder(&settings)?;
     process::confine_command(&settings.server)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let made = runtime.block_on(found(&settings))?;
+    let made = runtime()?.block_on(found(&settings))?;
     say(&settings, made)
 }
 

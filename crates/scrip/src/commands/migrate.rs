@@ -1,6 +1,6 @@
 //! `scrip migrate`: PostgreSQL's schema, brought up to what this program needs.
 
-use scrip_server::{config::Environment, process, storage::migrate};
+use scrip_server::{config::Environment, storage::migrate};
 use scrip_store::postgres::Migrated;
 use serde_json::json;
 
@@ -17,8 +17,7 @@ The embedded engine needs none of this: `scrip serve` does it, on files that nob
 
 /// Needs no root key: it moves no data.
 pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
-    let settings = at.settings(environment)?;
-    process::confine_command(&settings.server)?;
+    let settings = at.confined(environment)?;
     let Some(postgres) = settings.storage.postgres()? else {
         anyhow::bail!(
             "storage.url is empty, and the embedded engine brings its schema up to date by itself, \

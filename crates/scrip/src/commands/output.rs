@@ -15,14 +15,13 @@ impl Said {
         Self { text: text.into(), json }
     }
 
-    pub(crate) fn print_text(&self) -> anyhow::Result<()> {
+    pub(crate) fn print(&self, json: bool) -> anyhow::Result<()> {
         let mut out = io::stdout().lock();
-        Ok(writeln!(out, "{}", self.text.trim_end())?)
-    }
-
-    pub(crate) fn print_json(&self) -> anyhow::Result<()> {
-        let mut out = io::stdout().lock();
-        Ok(writeln!(out, "{}", self.json)?)
+        let written = match json {
+            true => writeln!(out, "{}", self.json),
+            false => writeln!(out, "{}", self.text.trim_end()),
+        };
+        Ok(written?)
     }
 }
 
@@ -51,6 +50,15 @@ pub(crate) fn table<const N: usize>(names: [&str; N], rows: &[[String; N]]) -> S
 pub(crate) fn list(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     rows.iter().map(|(name, value)| format!("{name:<width$}  {value}\n")).collect()
+}
+
+/// `2 tenants and 1 token`.
+pub(crate) fn holds(tenants: u64, tokens: u64) -> String {
+    let count = |count, name| match count {
+        1 => format!("1 {name}"),
+        _ => format!("{count} {name}s"),
+    };
+    format!("{} and {}", count(tenants, "tenant"), count(tokens, "token"))
 }
 
 /// `12.3 MiB`.

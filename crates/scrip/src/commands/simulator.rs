@@ -15,10 +15,9 @@ use scrip_server::{
     telemetry,
 };
 use scrip_simulator::{Results, Settings, Simulator, Timers};
-use tokio::{
-    net::TcpListener,
-    signal::unix::{SignalKind, signal},
-};
+use tokio::net::TcpListener;
+
+use crate::serve::told_to_stop;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,15 +68,8 @@ async fn serve(arguments: &SimulatorArguments) -> anyhow::Result<()> {
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
     let simulator = Simulator::new(settings(arguments, listener.local_addr()?)?)?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let stop = told_to_stop()?;
     announce(arguments, simulator.base_url())?;
-    let stop = async {
-        tokio::select! {
-            _ = terminate.recv() => (),
-            _ = interrupt.recv() => (),
-        }
-    };
     simulator.serve(listener, stop).await;
     Ok(())
 }

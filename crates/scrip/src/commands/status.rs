@@ -3,7 +3,6 @@
 use scrip_server::{
     config::Environment,
     control::{self, Pool, SchemeStatus},
-    process,
     storage::explain,
 };
 use serde_json::json;
@@ -16,8 +15,7 @@ use crate::commands::{
 
 /// Needs no root key: nothing in it is secret.
 pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
-    let settings = at.settings(environment)?;
-    process::confine_command(&settings.server)?;
+    let settings = at.confined(environment)?;
     let server = control::ask(&settings.storage.data_dir);
     let status = runtime()?.block_on(async {
         let vault = settings.open_vault_beside().await?;

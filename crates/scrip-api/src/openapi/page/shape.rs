@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::openapi::page::{escape, inline, list, text};
+use crate::openapi::page::{escape, inline, list, table, text};
 
 /// What a value is, in a few words.
 pub(super) fn shape(schema: &Value) -> String {
@@ -89,11 +89,7 @@ pub(super) fn attributes(schema: &Value) -> String {
     let properties = schema.get("properties").and_then(Value::as_object);
     let told = properties.into_iter().flatten().filter(|it| is_told(it.1));
     let rows: String = told.map(row).collect();
-    let table = if rows.is_empty() {
-        rows
-    } else {
-        format!("<div class=\"wide\"><table>\n{rows}</table></div>\n")
-    };
+    let table = if rows.is_empty() { rows } else { table(&rows) };
     // Branches that only ask for something to be there would say nothing here.
     let told =
         alternatives(schema).filter(|it| it.get("type").is_some() && it.get("$ref").is_none());

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     deprecation,
     openapi::{document, tests::operations},
-    route::{BodyKind, Counted, Route, Sent, method_name},
+    route::{BodyKind, Counted, Route, Sent},
     routes::{ROUTES, callbacks::OUTSIDE, keyless::KEYLESS},
 };
 
@@ -24,7 +24,7 @@ fn operation(method: &str, path: &str) -> &'static Value {
 }
 
 fn of_row(row: &Route) -> &'static Value {
-    operation(method_name(row.method), row.path)
+    operation(row.method_name(), row.path)
 }
 
 fn statuses(operation: &Value) -> BTreeSet<u16> {
@@ -41,7 +41,7 @@ fn content_types(operation: &Value) -> Vec<&str> {
 fn every_route_has_an_operation_and_every_operation_a_route() {
     let mut routes = BTreeSet::new();
     for (at, row) in ROUTES.iter().enumerate() {
-        routes.insert((row.path, method_name(row.method), operation_id(at, row)));
+        routes.insert((row.path, row.method_name(), operation_id(at, row)));
     }
     for row in OUTSIDE {
         routes.insert((row.path, "POST", row.operation.as_str().to_owned()));
@@ -116,7 +116,7 @@ fn operation_reads_the_body_of_its_route() {
         assert_eq!(honours_a_key, row.body.is_idempotent(), "{id}");
     }
     for row in OUTSIDE {
-        assert_eq!(content_types(operation("POST", row.path)), [row.sent.content_type()]);
+        assert_eq!(content_types(operation("POST", row.path)), [row.sent.content_type]);
     }
 }
 
@@ -156,14 +156,14 @@ fn operation_has_the_problems_that_follow_from_its_route() {
     for row in OUTSIDE {
         let (operation, mut wanted) =
             (operation("POST", row.path), BTreeSet::from([400, 408, 413, 415, 429, 500, 503]));
-        if row.sent.needs_length() {
+        if row.sent.needs_length {
             wanted.insert(411);
         }
         let described = statuses(operation);
         assert!(described.is_superset(&wanted), "{}: {described:?}", row.path);
         for (status, response) in operation["responses"].as_object().unwrap() {
             let is_page = response["content"].get("text/html").is_some();
-            assert_eq!(is_page, row.sent == Sent::Form, "{} {status}", row.path);
+            assert_eq!(is_page, row.sent == Sent::FORM, "{} {status}", row.path);
         }
     }
     for row in KEYLESS {

@@ -70,7 +70,8 @@ async fn receive(
     // A certificate is as good as a key.
     let mut reservation = app.body_memory.begin(Network::of(origin.address));
     let mut body = request.into_body();
-    let message = read_body(app, &mut body, MESSAGE_BYTES_MAX, &mut reservation).await?;
+    let deadline = app.limits.body_deadline;
+    let message = read_body(app, &mut body, deadline, MESSAGE_BYTES_MAX, &mut reservation).await?;
     let directory = app.directory.load_full().filter(|_| !app.is_sealed());
     let directory = directory.ok_or(Problem::Sealed)?;
     let door = Door::Verified(schemes.to_vec());

@@ -111,14 +111,10 @@ impl Rule<'_> {
     }
 
     fn text(&mut self, name: &str) -> Option<String> {
-        match self.any(name)? {
-            Value::String(text) => Some(text),
-            Value::Bool(_)
-            | Value::Number(_)
-            | Value::Array(_)
-            | Value::Object(_)
-            | Value::Null => self.refuse(name, "must be text"),
-        }
+        let Value::String(text) = self.any(name)? else {
+            return self.refuse(name, "must be text");
+        };
+        Some(text)
     }
 
     /// Rules of the same number keep their order.

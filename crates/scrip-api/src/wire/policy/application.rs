@@ -4,7 +4,6 @@
 mod tests;
 
 use scrip_core::{
-    error::FieldError,
     idempotency::Rendered,
     listing::Page,
     operations::applications::{
@@ -21,7 +20,7 @@ use serde::Serialize;
 use crate::wire::{
     ParseError,
     answer::render,
-    fields::{Field, Fields},
+    fields::Fields,
     policy::access::{self, Holder, RuleBody},
     query::paged,
 };
@@ -29,20 +28,14 @@ use crate::wire::{
 pub(crate) fn parse_new(body: Plain) -> Result<NewApplication, ParseError> {
     let mut fields = Fields::of(body)?;
     let name = parse_name(&mut fields);
-    let kind = fields.text("type");
-    if matches!(kind, Field::Absent | Field::Null) {
-        fields.require("type");
-    }
-    let kind = fields.parse(kind, |it| {
-        let unknown = || vec![FieldError::new("type", KIND_RULE)];
-        ApplicationKind::parse(&it).ok_or_else(unknown)
-    });
+    let kind = fields.required_text("type");
+    let kind = fields.one_of("type", kind, ApplicationKind::parse, KIND_RULE);
     let access = access::parse(&mut fields, Holder::Application);
     let create_key = match fields.boolean("create_key").given() {
         Some(false) => CreateKey::No,
         Some(true) | None => CreateKey::Yes,
     };
-    fields.finish_with(name.zip(kind.given())).map(|(name, kind)| NewApplication {
+    fields.finish_with(name.zip(kind)).map(|(name, kind)| NewApplication {
         name,
         kind,
         access,
@@ -61,10 +54,7 @@ pub(crate) fn parse_update(body: Plain) -> Result<(Name, AccessPolicy), ParseErr
 }
 
 pub(crate) fn parse_name(fields: &mut Fields) -> Option<Name> {
-    let name = fields.text("name");
-    if matches!(name, Field::Absent | Field::Null) {
-        fields.require("name");
-    }
+    let name = fields.required_text("name");
     fields.parse(name, |it| Name::parse(&it).map_err(|error| vec![error])).given()
 }
 

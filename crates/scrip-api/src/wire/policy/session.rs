@@ -16,16 +16,13 @@ use serde::Serialize;
 use crate::wire::{
     ParseError,
     answer::{self, render},
-    fields::{Field, Fields},
+    fields::Fields,
     policy::access::{self, Holder},
 };
 
 pub(crate) fn parse_authorization(body: Plain) -> Result<Authorization, ParseError> {
     let mut fields = Fields::of(body)?;
-    let nonce = fields.text("nonce");
-    if matches!(nonce, Field::Absent | Field::Null) {
-        fields.require("nonce");
-    }
+    let nonce = fields.required_text("nonce");
     let access = access::parse(&mut fields, Holder::Session);
     let expires_at = fields.text("expires_at");
     let expires_at = fields

@@ -116,19 +116,11 @@ struct TenantBody<'a> {
 }
 
 pub(crate) fn found(it: &Tenant) -> Rendered {
-    let stamps = Stamps { created: it.created, modified: it.modified };
-    body(it.id, &it.name, it.kind, &it.settings, stamps)
+    body(it.id, &it.name, it.kind, &it.settings, it.created, it.modified)
 }
 
 pub(crate) fn updated(it: &TenantRecord) -> Rendered {
-    let stamps = Stamps { created: it.created, modified: it.modified };
-    body(it.id, &it.name, it.kind, &it.settings, stamps)
-}
-
-/// Who created and last changed it, and when.
-struct Stamps {
-    created: Stamp,
-    modified: Option<Stamp>,
+    body(it.id, &it.name, it.kind, &it.settings, it.created, it.modified)
 }
 
 fn body(
@@ -136,9 +128,9 @@ fn body(
     name: &Name,
     kind: TenantKind,
     settings: &Settings,
-    stamps: Stamps,
+    created: Stamp,
+    modified: Option<Stamp>,
 ) -> Rendered {
-    let Stamps { created, modified } = stamps;
     let body = TenantBody {
         id: id.to_string(),
         name: name.as_str(),

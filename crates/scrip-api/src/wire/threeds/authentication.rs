@@ -18,10 +18,6 @@ pub(crate) fn authenticated(view: &AuthenticationView) -> Rendered {
     render(200, &body(view))
 }
 
-pub(crate) fn challenge_result(view: &AuthenticationView) -> Rendered {
-    render(200, &body(view))
-}
-
 /// What is absent is left out, everywhere.
 #[derive(Serialize)]
 pub(super) struct AuthenticationBody<'a> {

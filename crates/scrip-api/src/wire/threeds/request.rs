@@ -104,9 +104,7 @@ fn named<T>(
     read: impl FnOnce(&str) -> Option<T>,
 ) -> Option<T> {
     let word = fields.text(name);
-    let word =
-        fields.parse(word, |it| read(&it).ok_or_else(|| vec![FieldError::new(name, UNKNOWN)]));
-    word.given()
+    fields.one_of(name, word, read, UNKNOWN)
 }
 
 fn challenge_mode(name: &str) -> Option<ChallengeMode> {

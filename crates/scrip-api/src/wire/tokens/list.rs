@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::wire::{
     ParseError, answer,
     query::{Query, invalid, pagination},
-    tokens::token_response,
+    tokens::{token::TYPE_RULE, token_response},
 };
 
 /// A container with its path and a row's number, sealed, is far shorter.
@@ -68,7 +68,7 @@ fn parse_filter(query: &Query<'_>) -> Result<TokenFilter, ParseError> {
 }
 
 pub(crate) fn parse_type(field: &'static str, text: &str) -> Result<TokenType, ParseError> {
-    TokenType::parse(text).ok_or_else(|| invalid(field, "is not a type of token"))
+    TokenType::parse(text).ok_or_else(|| invalid(field, TYPE_RULE))
 }
 
 pub(crate) fn parse_container(field: &'static str, text: &str) -> Result<Container, ParseError> {

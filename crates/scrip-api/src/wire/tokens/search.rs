@@ -15,7 +15,7 @@ use scrip_seal::Fingerprint;
 
 use crate::wire::{
     ParseError,
-    fields::{Field, Fields},
+    fields::Fields,
     query::invalid,
     tokens::list::{parse_container, parse_cursor, parse_type},
 };
@@ -62,10 +62,7 @@ fn read_size(fields: &mut Fields) -> usize {
 }
 
 fn read_terms(fields: &mut Fields) -> Option<Vec<Term>> {
-    let query = fields.text("query");
-    if matches!(query, Field::Absent | Field::Null) {
-        fields.require("query");
-    }
+    let query = fields.required_text("query");
     let terms = |it: String| {
         terms(&it).map_err(|rule| vec![scrip_core::error::FieldError::new("query", rule)])
     };

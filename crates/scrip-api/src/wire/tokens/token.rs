@@ -11,6 +11,8 @@ use crate::wire::{
     fields::{Field, Fields},
 };
 
+pub(crate) const TYPE_RULE: &str = "is not a type of token";
+
 pub(crate) fn parse_new(body: Plain) -> Result<NewToken, ParseError> {
     let mut fields = Fields::of(body)?;
     let source = parse_source(&mut fields);
@@ -40,14 +42,9 @@ fn parse_source(fields: &mut Fields) -> Option<TokenSource> {
         }
         return Some(TokenSource::Intent(intent));
     }
-    let known = fields.parse(token_type, |it| {
-        let unknown = || vec![FieldError::new("type", "is not a type of token")];
-        TokenType::parse(&it).ok_or_else(unknown)
-    });
-    let known = known.given();
-    let complained = fields.errors.iter().any(|it| it.field == "type");
-    if known.is_none() && !complained {
-        fields.errors.push(FieldError::new("type", "is required"));
+    let known = fields.one_of("type", token_type, TokenType::parse, TYPE_RULE);
+    if known.is_none() {
+        fields.require("type");
     }
     if data.is_none() {
         fields.errors.push(FieldError::new("data", "is required"));

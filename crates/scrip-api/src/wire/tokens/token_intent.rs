@@ -13,10 +13,10 @@ use serde::Serialize;
 use crate::wire::{
     ParseError,
     answer::render,
-    fields::{Field, Fields},
+    fields::Fields,
     tokens::{
         card::{CardBody, card},
-        token::parse_containers,
+        token::{TYPE_RULE, parse_containers},
         token_response::{BankBody, bank},
     },
 };
@@ -26,14 +26,8 @@ const AUTHENTICATION_CHARS_MAX: usize = 256;
 
 pub(crate) fn parse_new(body: Plain) -> Result<NewTokenIntent, ParseError> {
     let mut fields = Fields::of(body)?;
-    let token_type = fields.text("type");
-    if matches!(token_type, Field::Absent | Field::Null) {
-        fields.require("type");
-    }
-    let token_type = fields.parse(token_type, |it| {
-        let unknown = || vec![FieldError::new("type", "is not a type of token")];
-        TokenType::parse(&it).ok_or_else(unknown)
-    });
+    let token_type = fields.required_text("type");
+    let token_type = fields.one_of("type", token_type, TokenType::parse, TYPE_RULE);
     let data = fields.any("data").filter(|it| !it.is_null()).map(Plain::new);
     if data.is_none() {
         fields.require("data");
@@ -51,7 +45,7 @@ pub(crate) fn parse_new(body: Plain) -> Result<NewTokenIntent, ParseError> {
     });
     let authentication = authentication.given();
     let containers = parse_containers(&mut fields).given();
-    let both = token_type.given().zip(data);
+    let both = token_type.zip(data);
     fields.finish_with(both).map(|(token_type, data)| NewTokenIntent {
         token_type,
         data,

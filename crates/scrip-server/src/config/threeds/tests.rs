@@ -44,7 +44,7 @@ fn a_section_connects_a_scheme() {
     let visa = plan.production.first().unwrap();
     assert_eq!(visa.scheme, Scheme::Visa);
     assert_eq!(visa.way.section, "threeds.production.visa");
-    let hosts = visa.way.urls.iter().map(|it| it.address().authority.as_str());
+    let hosts = visa.way.urls.iter().map(|it| it.0.authority.as_str());
     assert_eq!(hosts.collect::<Vec<_>>(), ["a.example", "b.example:8443"]);
     assert_eq!(visa.link.results_url, "https://results.example");
     assert_eq!(visa.link.operator_id.as_deref(), Some("operator"));

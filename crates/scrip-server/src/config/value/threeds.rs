@@ -1,7 +1,5 @@
 //! Kinds of values in the settings of 3-D Secure, and the sections of the schemes.
 
-use std::path::PathBuf;
-
 use hyper::Uri;
 use rustls::pki_types::ServerName;
 use scrip_core::policy::TenantKind;
@@ -10,6 +8,7 @@ use scrip_threeds::{code::Scheme, format::Text};
 use crate::{
     config::value::Value,
     directory_servers::{
+        SecuredPlan,
         address::{LoopbackUrl, SecureUrl},
         world,
     },
@@ -98,11 +97,7 @@ impl<const MAX: usize> Value for Text<1, MAX> {
 pub struct SchemeSettings {
     pub(crate) kind: TenantKind,
     pub(crate) scheme: Scheme,
-    pub(crate) section: String,
-    pub(crate) urls: SecureUrls,
-    pub(crate) client_certificate: PathBuf,
-    pub(crate) client_key: PathBuf,
-    pub(crate) roots: PathBuf,
+    pub(crate) way: SecuredPlan,
     pub(crate) reference_number: Text<1, 32>,
     pub(crate) operator_id: Option<Text<1, 32>>,
     pub(crate) results_url: Option<BaseUrl>,

@@ -69,13 +69,9 @@ pub(crate) fn run(command: &AccessSessionCommand, environment: &Environment) -> 
 type Found<'a> = (&'a Arc<Tenant>, AccessSessionRecord);
 
 async fn list(operator: &Operator, tenant: Option<&str>) -> anyhow::Result<Said> {
-    let tenants = match tenant {
-        Some(text) => vec![operator.tenant(text)?],
-        None => operator.directory.tenants(),
-    };
     let mut found: Vec<Found<'_>> = Vec::new();
     let mut is_cut = false;
-    for tenant in tenants {
+    for tenant in operator.tenants(tenant)? {
         let sessions = list_access_sessions(&operator.vault, &operator.mandate(tenant)).await;
         let sessions = sessions.map_err(explain)?;
         is_cut |= sessions.len() >= SESSIONS_MAX;

@@ -159,10 +159,7 @@ pub(crate) fn parsed(rendered: &Rendered) -> anyhow::Result<Value> {
 }
 
 fn list(operator: &Operator, tenant: Option<&str>) -> anyhow::Result<Said> {
-    let tenants: Vec<&Arc<Tenant>> = match tenant {
-        Some(text) => vec![operator.tenant(text)?],
-        None => operator.directory.tenants(),
-    };
+    let tenants = operator.tenants(tenant)?;
     let mut applications: Vec<_> =
         tenants.iter().flat_map(|it| it.applications.values().map(move |app| (it, app))).collect();
     applications.sort_by_key(|(_, it)| (it.record.created.at, it.record.id));

@@ -19,7 +19,7 @@ use scrip_server::{config::Environment, storage::explain};
 use serde_json::{Value, json};
 
 use crate::commands::{
-    Operator, Where,
+    Operator, Where, alterations,
     output::{Said, list, table},
 };
 
@@ -208,7 +208,7 @@ fn list_all(operator: &Operator) -> Said {
         let at = it.deletes_at.map(|it| it.to_string()).unwrap_or_default();
         text += &format!("deleted, and its keys are destroyed at {at}: {}\n", it.id);
     }
-    let altered = operator.alterations();
+    let altered = alterations(&operator.directory);
     for it in &altered {
         text += &format!("altered from outside, and refused: {it}\n");
     }

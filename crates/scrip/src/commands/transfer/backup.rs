@@ -23,8 +23,8 @@ use scrip_store::sqlite::backup::{Copied, Examined, copy_database, examine};
 use serde_json::json;
 
 use crate::commands::{
-    Where,
-    output::{Said, bytes},
+    Where, alterations,
+    output::{self, Said, bytes},
     record_command, runtime,
     transfer::backup::file::{Backup, Manifest, complete},
 };
@@ -166,8 +166,7 @@ pub(crate) fn outside(file: &Path, settings: &Settings) -> anyhow::Result<PathBu
 
 fn verify(arguments: &VerifyArguments, environment: &Environment) -> anyhow::Result<()> {
     let at = &arguments.at;
-    let settings = at.settings(environment)?;
-    process::confine_command(&settings.server)?;
+    let settings = at.confined(environment)?;
     let manifest = Backup::open(&arguments.file)?.check(&mut at.progress("checksum"))?;
     let examined = inspect(&arguments.file, at)?;
     let warnings = if arguments.without_key { Vec::new() } else { try_key(&settings, examined)? };
@@ -203,21 +202,11 @@ pub(crate) fn try_key(settings: &Settings, examined: Examined) -> anyhow::Result
     let source = settings.key_source().context(hint)?;
     let directory = Directory::open(examined.directory, &*source, None).map_err(explain);
     let directory = directory.context(hint)?;
-    let say = |it: &scrip_core::policy::Alteration| match it.tenant {
-        Some(id) => format!("tenant {id}: {}", it.what),
-        None => it.what.clone(),
-    };
-    Ok(directory.alterations().iter().map(say).collect())
+    Ok(alterations(&directory))
 }
 
-/// `2 tenants and 30 tokens`.
 pub(crate) fn holds(manifest: &Manifest) -> String {
-    let count = |name: &str| {
-        let count = manifest.count(name);
-        let name = if count == 1 { name.trim_end_matches('s') } else { name };
-        format!("{count} {name}")
-    };
-    format!("{} and {}", count("tenants"), count("tokens"))
+    output::holds(manifest.count("tenants"), manifest.count("tokens"))
 }
 
 /// `as of 2026-11-15T08:00:00+00:00, 3 hours ago`.

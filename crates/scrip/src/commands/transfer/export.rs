@@ -11,14 +11,14 @@ use scrip_core::time::Clock;
 use scrip_server::{
     config::{Environment, Settings},
     files::atomic_file::{Draft, WhenBroken},
-    process::{self, clock::SystemClock},
+    process::clock::SystemClock,
 };
 use scrip_store::transfer::{Bounds, Exported, Exporting, Kind, MoveError, Summary, export};
 use serde_json::{Value, json};
 
 use crate::commands::{
     Where,
-    output::{Said, bytes},
+    output::{self, Said, bytes},
     record_command, runtime,
     transfer::backup::outside,
 };
@@ -49,8 +49,7 @@ pub(crate) struct ExportArguments {
 
 pub(crate) fn run(arguments: &ExportArguments, environment: &Environment) -> anyhow::Result<()> {
     let (at, file) = (&arguments.at, &arguments.file);
-    let settings = at.settings(environment)?;
-    process::confine_command(&settings.server)?;
+    let settings = at.confined(environment)?;
     if settings.storage.url.is_none() {
         settings.folder()?;
     }
@@ -127,14 +126,8 @@ fn report(file: &Path, exported: &Exported) -> Said {
     Said::new(text, json)
 }
 
-/// `2 tenants and 30 tokens`.
 pub(crate) fn holds(summary: &Summary) -> String {
-    let count = |kind: Kind| {
-        let (count, name) = (summary.count(kind), kind.name());
-        let name = if count == 1 { name.trim_end_matches('s') } else { name };
-        format!("{count} {name}")
-    };
-    format!("{} and {}", count(Kind::Tenants), count(Kind::Tokens))
+    output::holds(summary.count(Kind::Tenants), summary.count(Kind::Tokens))
 }
 
 pub(crate) fn told(summary: &Summary) -> Value {

@@ -16,7 +16,7 @@ pub(crate) struct Progress {
 
 /// What is counted.
 #[derive(Debug, Clone, Copy)]
-enum Unit {
+pub(crate) enum Unit {
     Bytes,
     Records,
 }
@@ -31,30 +31,14 @@ enum Shown {
 }
 
 impl Progress {
-    pub(crate) fn on_terminal_or_lines(step: &'static str) -> Self {
-        if io::stderr().is_terminal() {
-            Self::bar(step)
-        } else {
-            Self::new(step, Shown::Lines(None))
-        }
-    }
-
-    pub(crate) fn on_terminal_only(step: &'static str) -> Self {
-        if io::stderr().is_terminal() { Self::bar(step) } else { Self::new(step, Shown::Nothing) }
-    }
-
-    fn bar(step: &'static str) -> Self {
-        Self::new(step, Shown::Bar(ProgressBar::new_spinner().with_message(step)))
-    }
-
-    fn new(step: &'static str, shown: Shown) -> Self {
-        Self { step, shown, unit: Unit::Bytes }
-    }
-
-    /// Not bytes.
-    pub(crate) fn of_records(mut self) -> Self {
-        self.unit = Unit::Records;
-        self
+    /// A bar on a terminal; elsewhere lines, or nothing where the answer is JSON.
+    pub(crate) fn new(step: &'static str, unit: Unit, json: bool) -> Self {
+        let shown = match (io::stderr().is_terminal(), json) {
+            (true, _) => Shown::Bar(ProgressBar::new_spinner().with_message(step)),
+            (false, true) => Shown::Nothing,
+            (false, false) => Shown::Lines(None),
+        };
+        Self { step, shown, unit }
     }
 
     /// So many of about so many.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use scrip_api::routes::{RouteSummary, routes};
+use scrip_api::{route::Route, routes::ROUTES};
 use scrip_core::{
     audit::Operation,
     policy::{ApplicationKind, Permission, Settings},
@@ -158,7 +158,7 @@ impl<'a> TenantHarness<'a> {
     }
 
     /// Whatever is needed to call it: what the path and the body want is this world's.
-    pub(crate) fn call(&self, route: &RouteSummary, key: Option<&str>) -> Reply {
+    pub(crate) fn call(&self, route: &Route, key: Option<&str>) -> Reply {
         let owner = match route.path.split('/').nth(1) {
             Some("tokens") => &self.token,
             Some("token-intents") => &self.intent,
@@ -166,13 +166,13 @@ impl<'a> TenantHarness<'a> {
             _ => &self.application,
         };
         let path = route.path.replace("{id}", owner).replace("{key_id}", &self.api_key);
-        let mut ask = self.server.ask(route.method, &path);
+        let mut ask = self.server.ask(route.method_name(), &path);
         if let Some(key) = key {
             ask = ask.key(key);
         }
         let (_, body) = ROWS.iter().find(|it| it.0 == route.operation).expect("has a row");
         match body(self) {
-            Some(body) if route.method == "PATCH" => ask.patch(&body).send(),
+            Some(body) if route.method_name() == "PATCH" => ask.patch(&body).send(),
             Some(body) => ask.json(&body).send(),
             None => ask.send(),
         }
@@ -229,12 +229,12 @@ impl<'a> TenantHarness<'a> {
 
 #[test]
 fn every_route_has_a_row_and_every_row_a_route() {
-    let routed: BTreeSet<_> = routes().map(|it| it.operation.as_str()).collect();
+    let routed: BTreeSet<_> = ROUTES.iter().map(|it| it.operation.as_str()).collect();
     let called: BTreeSet<_> = ROWS.iter().map(|it| it.0.as_str()).collect();
     assert_eq!(routed, called);
     for (operation, _) in ROWS {
         let aliased = ALIASED.iter().find(|it| it.0 == *operation);
-        let found = routes().filter(|it| it.operation == *operation).count();
+        let found = ROUTES.iter().filter(|it| it.operation == *operation).count();
         assert_eq!(found, aliased.map_or(1, |it| it.1), "the routes of {}", operation.as_str());
     }
     assert_eq!(called.len(), ROWS.len(), "an operation has one row");

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use scrip_api::routes::{RouteSummary, routes};
+use scrip_api::{route::Route, routes::ROUTES};
 use scrip_core::{
     audit::Operation,
     policy::{ApplicationKind, Needs, Permission, Transform::Reveal},
@@ -39,10 +39,10 @@ fn named(needs: Needs) -> &'static str {
 /// The control: without it, a row that never works would pass for one that is well guarded.
 #[test]
 fn a_key_with_everything_is_let_in() {
-    for route in routes() {
+    for route in ROUTES.iter() {
         for kind in admitted(route.needs) {
             let world = TenantHarness::new(&COVERED);
-            let reply = world.call(&route, Some(world.full(kind)));
+            let reply = world.call(route, Some(world.full(kind)));
             let gone = route.operation == Operation::RegenerateApplicationKey;
             let expected = if gone { 410..=410 } else { 200..=204 };
             assert!(expected.contains(&reply.status), "{route:?} {kind:?}: {}", reply.text);
@@ -56,12 +56,12 @@ fn without_a_known_key_nobody_is_let_in() {
     let before = world.state();
     let cut = &world.keys.management[..world.keys.management.len() - 1];
     let unknown = ["pvt", "pub", "mgt", "ses"].map(|it| format!("key_test_us_{it}_{cut}"));
-    for route in routes() {
-        world.call(&route, None).refused(401, "BT-API-KEY");
-        world.call(&route, Some("")).refused(401, "BT-API-KEY");
-        world.call(&route, Some(cut)).refused(401, "BT-API-KEY");
+    for route in ROUTES.iter() {
+        world.call(route, None).refused(401, "BT-API-KEY");
+        world.call(route, Some("")).refused(401, "BT-API-KEY");
+        world.call(route, Some(cut)).refused(401, "BT-API-KEY");
         for key in &unknown {
-            world.call(&route, Some(key)).refused(401, "BT-API-KEY");
+            world.call(route, Some(key)).refused(401, "BT-API-KEY");
         }
     }
     assert_eq!(world.state(), before);
@@ -73,24 +73,24 @@ fn another_kind_of_application_is_not_let_in() {
     let stranger = world.session(&[]);
     let lent_all = world.session(&permissions_of(ApplicationKind::Private));
     let before = world.state();
-    for route in routes().filter(|it| it.needs != Needs::Key) {
+    for route in ROUTES.iter().filter(|it| it.needs != Needs::Key) {
         let admitted = admitted(route.needs);
         for kind in ApplicationKind::ALL.into_iter().filter(|it| !admitted.contains(it)) {
-            world.call(&route, Some(world.full(kind))).refused(403, named(route.needs));
+            world.call(route, Some(world.full(kind))).refused(403, named(route.needs));
         }
-        world.call(&route, Some(&stranger)).refused(403, named(route.needs));
+        world.call(route, Some(&stranger)).refused(403, named(route.needs));
         // A session has what a private application lends it, and is none itself.
         let lendable = matches!(route.needs, Needs::Permission(it)
             if it.kinds().contains(&ApplicationKind::Private));
         if !lendable {
-            world.call(&route, Some(&lent_all)).refused(403, named(route.needs));
+            world.call(route, Some(&lent_all)).refused(403, named(route.needs));
         }
     }
     assert_eq!(world.state(), before);
 }
 
-fn of_permissions() -> impl Iterator<Item = (RouteSummary, Permission)> {
-    routes().filter_map(|route| match route.needs {
+fn of_permissions() -> impl Iterator<Item = (&'static Route, Permission)> {
+    ROUTES.iter().filter_map(|route| match route.needs {
         Needs::Permission(permission) => Some((route, permission)),
         Needs::Key | Needs::Kind(_) => None,
     })
@@ -114,7 +114,7 @@ fn every_other_permission_is_not_enough() {
         keys.push(world.session(&others));
         let before = world.state();
         for key in &keys {
-            world.call(&route, Some(key)).refused(403, needed.as_str());
+            world.call(route, Some(key)).refused(403, needed.as_str());
         }
         assert_eq!(world.state(), before, "{route:?}");
     }
@@ -133,15 +133,15 @@ fn a_permission_in_another_container_is_not_enough() {
         }
         let before = world.state();
         for key in &keys {
-            let reply = world.call(&route, Some(key));
-            if lists(&route) {
+            let reply = world.call(route, Some(key));
+            if lists(route) {
                 assert_eq!(reply.is(200)["data"], serde_json::json!([]), "{route:?}");
             } else {
                 reply.refused(403, needed.as_str());
             }
         }
-        if lists(&route) {
-            let seen = world.call(&route, Some(&world.keys.private)).is(200);
+        if lists(route) {
+            let seen = world.call(route, Some(&world.keys.private)).is(200);
             assert_eq!(seen["data"].as_array().map(Vec::len), Some(1), "{route:?}");
         }
         assert_eq!(world.state(), before, "{route:?}");
@@ -149,7 +149,7 @@ fn a_permission_in_another_container_is_not_enough() {
 }
 
 /// A list spans what its caller may see, which is nothing where it may see nothing.
-fn lists(route: &RouteSummary) -> bool {
+fn lists(route: &Route) -> bool {
     use Operation::{ListTokens, ListTokensV1, SearchTokens, SearchTokensV1};
     [ListTokens, ListTokensV1, SearchTokens, SearchTokensV1].contains(&route.operation)
 }
@@ -159,9 +159,9 @@ fn lists(route: &RouteSummary) -> bool {
 fn a_refusal_comes_before_any_other_answer() {
     let world = TenantHarness::new(&COVERED);
     let stranger = world.session(&[]);
-    for route in routes().filter(|it| it.needs != Needs::Key) {
+    for route in ROUTES.iter().filter(|it| it.needs != Needs::Key) {
         let path = route.path.replace("{id}", "nobodys").replace("{key_id}", "nobodys");
-        let ask = || COVERED.ask(route.method, &path).once("refused").key(&stranger);
+        let ask = || COVERED.ask(route.method_name(), &path).once("refused").key(&stranger);
         ask().send().refused(403, named(route.needs));
         ask().text("text/plain", "{").send().refused(403, named(route.needs));
         ask().text("application/json", "{").send().refused(403, named(route.needs));
@@ -177,11 +177,11 @@ fn another_tenant_finds_nothing() {
     let (card, session) = (&world.sessions.intent, &world.sessions.new);
     let marks = [&world.token, &world.intent, &world.application, &world.api_key, &world.nonce];
     let marks: Vec<_> = marks.into_iter().chain([&tenant, card, session]).collect();
-    for route in routes() {
+    for route in ROUTES.iter() {
         for kind in admitted(route.needs) {
             let stranger = TenantHarness::new(&COVERED);
             let key = stranger.full(kind);
-            let reply = world.call(&route, Some(key));
+            let reply = world.call(route, Some(key));
             for mark in &marks {
                 assert!(!reply.text.contains(mark.as_str()), "{route:?}: {}", reply.text);
             }
@@ -212,7 +212,7 @@ fn another_tenant_finds_nothing() {
                 sessions: Sessions::of_nobody(),
                 ..stranger
             };
-            let unknown = nobodys.call(&route, Some(nobodys.full(kind)));
+            let unknown = nobodys.call(route, Some(nobodys.full(kind)));
             assert_eq!(reply.without_trace(), unknown.without_trace(), "{route:?}");
         }
     }

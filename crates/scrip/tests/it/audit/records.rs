@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use scrip_api::routes::routes;
+use scrip_api::routes::ROUTES;
 use scrip_core::{
     audit::{EntityType, Log, Operation},
     policy::{ApplicationKind, Needs, Permission, Settings, Tenant, Transform},
@@ -87,10 +87,10 @@ fn key_for<'a>(world: &'a TenantHarness<'_>, needs: Needs) -> &'a str {
 
 #[test]
 fn every_operation_leaves_one_record_in_the_log_where_it_belongs() {
-    for route in routes() {
+    for route in ROUTES.iter() {
         let world = TenantHarness::new(&RECORDED);
         let key = key_for(&world, route.needs);
-        let call = || world.call(&route, Some(key)).status;
+        let call = || world.call(route, Some(key)).status;
         let (status, [audit, access]) = added(&RECORDED, &world.keys.tenant, call);
         let names = |records: &[Record]| -> Vec<String> {
             records.iter().map(|it| it.operation.clone()).collect()
@@ -120,8 +120,8 @@ fn every_refusal_of_a_known_caller_leaves_one_record() {
     let world = TenantHarness::new(&RECORDED);
     // A session that nobody authorized.
     let nobody = world.session(&[]);
-    for route in routes().filter(|it| matches!(it.needs, Needs::Permission(_))) {
-        let call = || world.call(&route, Some(&nobody)).status;
+    for route in ROUTES.iter().filter(|it| matches!(it.needs, Needs::Permission(_))) {
+        let call = || world.call(route, Some(&nobody)).status;
         let (status, [audit, access]) = added(&RECORDED, &world.keys.tenant, call);
         assert_eq!((status, audit), (403, vec![]), "{route:?}");
         let words: Vec<_> = access.iter().map(|it| (&*it.operation, &*it.outcome)).collect();

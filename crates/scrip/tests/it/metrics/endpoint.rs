@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use scrip_api::{app::body_memory::BodyMemory, limiter::Limiter, routes::routes};
+use scrip_api::{app::body_memory::BodyMemory, limiter::Limiter, routes::ROUTES};
 use scrip_core::policy::{
     Permission, Settings, Transform, guessing_budget::Budget, rate_limit::Row,
 };
@@ -361,7 +361,7 @@ fn labels_are_words_of_ours() {
     server.rules(&keys.tenant, vec![rule]);
 
     let page = scrape(&server);
-    let operations: BTreeSet<_> = routes().map(|it| it.operation.as_str()).collect();
+    let operations: BTreeSet<_> = ROUTES.iter().map(|it| it.operation.as_str()).collect();
     let words: BTreeSet<_> = "first replay conflict no_route method_not_allowed sealed missing \
         malformed unknown refused done failed tokens token_intents verification_codes answers \
         access_sessions sessions session_events guesses deleted_tenants records usage expressions vault access allowed 200 201 204 400 401 403 404 408 409 410 \

@@ -175,9 +175,10 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::commands::transfer::progress::Unit;
 
     fn quiet() -> Progress {
-        Progress::on_terminal_only("test")
+        Progress::new("test", Unit::Bytes, true)
     }
 
     /// A file with a small stand-in for a database.
