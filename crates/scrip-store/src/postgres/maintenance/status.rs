@@ -102,7 +102,7 @@ impl Maintenance for PostgresStore {
     }
 
     fn not_after(&self, at: Timestamp) -> StoreFuture<'_, Timestamp> {
-        Box::pin(async move { not_after(&self.of_no_tenant(), self.pool.clock(), at).await })
+        Box::pin(async move { not_after(&self.of_no_tenant(), self.pool.clock, at).await })
     }
 
     fn note_time(&self, noted: NotedTime) -> StoreFuture<'_, ()> {
