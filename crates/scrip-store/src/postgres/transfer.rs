@@ -10,7 +10,7 @@ use crate::{
     postgres::{
         connect::{migrate, settings::PostgresSettings},
         engine::{
-            columns::Columns, fault::unavailable, pool::Held, scope::Scope, statement::RawParameter,
+            columns::Columns, fault::unavailable, pool::Held, scope::Scope, statement::SqlValue,
         },
         transfer::table::StoredTable,
     },
@@ -76,7 +76,7 @@ impl PostgresRows {
         let table = StoredTable::of(kind);
         let numbers: Vec<_> = portion.numbers().take(rows.len()).collect();
         let columns = columns(kind.columns().len(), rows).ok_or(MISSING_COLUMNS)?;
-        let mut parameters: Vec<_> = columns.iter().map(|it| -> RawParameter<'_> { it }).collect();
+        let mut parameters: Vec<_> = columns.iter().map(|it| -> SqlValue<'_> { it }).collect();
         if kind == Kind::Tokens {
             parameters.push(&numbers);
             self.file(portion).await?;

@@ -21,7 +21,7 @@ use crate::{
         pool::{Held, Pool},
         scope::Scope,
         set::Set,
-        statement::{PostgresClient, Question, RawParameter},
+        statement::{PostgresClient, Question, SqlValue},
         tally::TallyColumns,
     },
     rules::tokens::tally::Tally,
@@ -115,11 +115,7 @@ fn entering(error: tokio_postgres::Error) -> Entering {
 }
 
 impl PostgresClient for Transaction {
-    async fn rows(
-        &self,
-        sql: &str,
-        parameters: &[RawParameter<'_>],
-    ) -> Result<Vec<Row>, StoreError> {
+    async fn rows(&self, sql: &str, parameters: &[SqlValue<'_>]) -> Result<Vec<Row>, StoreError> {
         self.held.rows(sql, parameters).await
     }
 }
@@ -205,7 +201,7 @@ impl Transaction {
     pub(crate) async fn execute_raw(
         &self,
         sql: &str,
-        parameters: &[RawParameter<'_>],
+        parameters: &[SqlValue<'_>],
     ) -> Result<usize, StoreError> {
         self.held.execute_raw(sql, parameters).await
     }
@@ -214,7 +210,7 @@ impl Transaction {
     pub(crate) async fn query_every_tenant(
         &self,
         sql: &str,
-        parameters: &[RawParameter<'_>],
+        parameters: &[SqlValue<'_>],
     ) -> Result<Vec<Row>, StoreError> {
         let client = self.held.client()?;
         let (open, close) = (Scope::every_tenant().set(), Scope::of(self.tenant).set());

@@ -14,7 +14,7 @@ use crate::{
         PostgresStore,
         engine::{
             columns::Columns,
-            statement::{PostgresClient, RawParameter},
+            statement::{PostgresClient, SqlValue},
         },
     },
     rules::usage::{SWEEP_GUESSES, guess},
@@ -63,7 +63,7 @@ impl GuessStore for PostgresStore {
                     .iter()
                     .map(|it| parameters![&it.bucket.0, &it.number, it.at, it.expires_at]),
             );
-            let of: RawParameter<'_> = &tenant.0;
+            let of: SqlValue<'_> = &tenant.0;
             let columns: Vec<_> = std::iter::once(of).chain(rows.raw()).collect();
             self.of(tenant).execute_raw(INSERT_GUESSES, &columns).await.map(drop)
         })
