@@ -28,40 +28,20 @@ pub use self::{
 pub(crate) use self::error::IN_FLIGHT;
 pub use self::error::{StoreError, StoreFuture};
 
-pub use self::maintenance::StoreStatus;
+pub use self::maintenance::{Ending, StoreStatus};
 
-/// All that the vault stores. An engine implements the traits of the concerns, each in a file of
-/// its own.
-pub trait Store:
-    TokenStore
-    + ListingStore
-    + TokenIntentStore
-    + AnswerStore
-    + DirectoryStore
-    + PolicyStore
-    + AccessSessionStore
-    + SessionStore
-    + EventStore
-    + AuditStore
-    + UsageStore
-    + Maintenance
-    + GuessStore
-{
+/// All of these concerns together.
+macro_rules! store {
+    ($($concern:ident)+) => {
+        /// All that the vault stores. An engine implements the traits of the concerns, each in a
+        /// file of its own.
+        pub trait Store: $($concern +)+ {}
+
+        impl<T: $($concern +)+> Store for T {}
+    };
 }
 
-impl<T> Store for T where
-    T: TokenStore
-        + ListingStore
-        + TokenIntentStore
-        + AnswerStore
-        + DirectoryStore
-        + PolicyStore
-        + AccessSessionStore
-        + SessionStore
-        + EventStore
-        + AuditStore
-        + UsageStore
-        + Maintenance
-        + GuessStore
-{
+store! {
+    TokenStore ListingStore TokenIntentStore AnswerStore DirectoryStore PolicyStore
+    AccessSessionStore SessionStore EventStore AuditStore UsageStore Maintenance GuessStore
 }

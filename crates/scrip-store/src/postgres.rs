@@ -119,6 +119,6 @@ impl PostgresStore {
         by: impl Into<Parameter<'static>>,
     ) -> Result<usize, StoreError> {
         let some = parameters![by.into(), delete.postgres_rows_max];
-        self.of_every_tenant().execute(delete.sql.postgres, &some).await
+        self.of_every_tenant().execute(delete.postgres, &some).await
     }
 }

@@ -6,7 +6,6 @@ pub(crate) mod audit;
 pub(crate) mod policy;
 pub(crate) mod session_cards;
 pub(crate) mod status;
-pub(crate) mod sweep;
 pub(crate) mod time;
 pub(crate) mod tokens;
 pub(crate) mod usage;

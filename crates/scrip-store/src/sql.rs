@@ -12,7 +12,7 @@ mod statements;
 
 pub(crate) use crate::sql::{
     column::{ColumnReader, MISSING_COLUMNS, optional, required},
-    dialect::{DeleteSome, Dialects, Outcome, delete_some, for_both_engines},
+    dialect::{DeleteSome, Outcome, delete_some, for_both_engines},
     parameter::{Parameter, parameters},
     statements::{Execute, NO_LAST_EVENT, Statements, WriteTransaction, run_ready},
 };

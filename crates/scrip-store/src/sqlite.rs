@@ -69,6 +69,11 @@ impl SqliteStore {
         }
     }
 
+    /// The same, about one of them.
+    pub(crate) fn chain(&self, log: Log, _: TenantId) -> &Readers {
+        self.chains(log)
+    }
+
     pub(crate) fn chain_statements(_: Log) -> &'static ChainStatements {
         &SQLITE_LOG
     }
@@ -78,11 +83,6 @@ impl SqliteStore {
             Log::Audit => &self.writer,
             Log::Access => &self.access.writer,
         }
-    }
-
-    /// The same, about one of them.
-    pub(crate) fn chain(&self, log: Log, _: TenantId) -> &Readers {
-        self.chains(log)
     }
 
     /// Single statements about one tenant, which they name.
@@ -147,7 +147,7 @@ impl SqliteStore {
         by: impl Into<Parameter<'static>> + Send + 'static,
     ) -> Result<usize, StoreError> {
         let some = move |it: &mut Transaction<'_>| {
-            execute(it, delete.sql.sqlite, &parameters![by.into(), delete.sqlite_rows_max])
+            execute(it, delete.sqlite, &parameters![by.into(), delete.sqlite_rows_max])
         };
         self.log_writer(log).write(some).await
     }

@@ -9,7 +9,7 @@ use scrip_core::{
     id::ApplicationId,
     idempotency::{AnswerPart, AnswerRecord, AskedAnswer, Claimed},
     policy::{Caller, Inquiry, Permission, Permit, Settings},
-    store::{Changed, Store, StoreError},
+    store::{Changed, Ending, Store, StoreError},
     time::{Clock, Month, Timestamp},
     token::{
         Batched, CvcChange, CvcRecord, Deduplicate, DeleteToken, ExpressionMarks, Modified,
@@ -212,7 +212,7 @@ impl StoreHarness {
         loop {
             let audit = self.world.vault.audit.of_vault(Operation::ExpireToken, self.now());
             let audit = audit.unwrap();
-            match self.store().sweep_tokens(ended, audit).await.unwrap() {
+            match self.store().sweep(Ending::Token, ended, audit).await.unwrap() {
                 0 => return swept,
                 some => swept += some,
             }

@@ -10,18 +10,13 @@ use crate::{
 /// What the server does by itself: expiry, time, readiness, measurements.
 /// Each method is one transaction.
 pub trait Maintenance: Send + Sync {
-    /// Removes some of the tokens that had expired by then, each with a record of its own, which
-    /// is this one; how many. Whoever else sweeps at the same time removes others.
-    fn sweep_tokens(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize>;
-
-    /// The same for token intents.
-    fn sweep_token_intents(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize>;
+    /// Removes some of what had ended by then, each with a record of its own, which is this one; how
+    /// many. Whoever else sweeps at the same time removes others.
+    fn sweep(&self, ending: Ending, ended: Timestamp, audit: AuditRecord)
+    -> StoreFuture<'_, usize>;
 
     /// Erases some of the codes whose time was over by then; how many.
     fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize>;
-
-    /// Removes some of the sessions that had ended by then, each with a record; how many.
-    fn sweep_sessions(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize>;
 
     /// The earlier of this time and that of a clock which all nodes share, if there is one: a node
     /// whose own clock is ahead must not destroy what others still serve.
@@ -44,6 +39,14 @@ pub trait Maintenance: Send + Sync {
 
     /// For the operator: what there is, and how much of it.
     fn status(&self) -> StoreFuture<'_, StoreStatus>;
+}
+
+/// What ends by itself and leaves a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    Token,
+    TokenIntent,
+    Session,
 }
 
 /// How much of everything an engine holds.

@@ -5,21 +5,17 @@ mod table;
 use std::{iter, time::Duration};
 
 use scrip_core::store::{StoreError, StoreFuture};
-use tokio_postgres::types::ToSql;
 
 use crate::{
     postgres::{
         connect::{migrate, settings::PostgresSettings},
         engine::{
-            fault::{fault, unavailable},
-            pool::Held,
-            scope::Scope,
-            statement::Parameters,
+            columns::Columns, fault::unavailable, pool::Held, scope::Scope, statement::SqlValue,
         },
         transfer::table::StoredTable,
     },
     rules::status::find_number,
-    sql::{MISSING_COLUMNS, Parameter},
+    sql::{MISSING_COLUMNS, Parameter, parameters},
     transfer::{
         Bounds, Kind, Page, Portion, Row, Rows, State, UNFINISHED_IMPORT, entries,
         table::{NO_PLACE, begin_state, find_state, move_state, read_page},
@@ -36,12 +32,11 @@ pub struct PostgresRows {
 /// A statement of a move goes through a whole table at most.
 const ANSWER_MAX: Duration = Duration::from_secs(60 * 60);
 
-/// What a transaction is for.
-#[derive(Debug, Clone, Copy)]
-enum Purpose {
-    Reading,
-    Writing,
-}
+/// One that reads may take as long as the whole vault does.
+const READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
+    SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0";
+const WRITING: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '5s'; \
+    SET LOCAL statement_timeout = '5min'";
 
 impl PostgresRows {
     /// # Errors
@@ -57,31 +52,15 @@ impl PostgresRows {
         Ok(Self { held })
     }
 
-    /// Every transaction of a move begins here. It is about all tenants. One that reads may take as
-    /// long as the whole vault does.
-    async fn begin_transaction(&self, purpose: Purpose) -> Result<(), StoreError> {
-        let begin = match purpose {
-            Purpose::Reading => {
-                "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0; \
-                 SET LOCAL idle_in_transaction_session_timeout = 0"
-            }
-            Purpose::Writing => {
-                "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '5s'; \
-                 SET LOCAL statement_timeout = '5min'"
-            }
-        };
-        self.tell(&format!("{begin}; {}", Scope::every_tenant().set())).await
+    /// Every transaction of a move begins here. It is about all tenants.
+    async fn begin_transaction(&self, begin: &'static str) -> Result<(), StoreError> {
+        self.held.batch(&format!("{begin}; {}", Scope::every_tenant().set())).await
     }
 
     /// All of it or nothing.
     async fn end_transaction(&self, worked: Result<(), StoreError>) -> Result<(), StoreError> {
-        let ended = self.tell(if worked.is_ok() { "COMMIT" } else { "ROLLBACK" }).await;
+        let ended = self.held.batch(if worked.is_ok() { "COMMIT" } else { "ROLLBACK" }).await;
         worked.and(ended)
-    }
-
-    async fn tell(&self, sql: &str) -> Result<(), StoreError> {
-        let told = self.held.client()?.batch_execute(sql);
-        self.held.in_time(told).await?.map_err(fault)
     }
 
     async fn put_portion(&self, portion: &Portion, state: State) -> Result<(), StoreError> {
@@ -97,8 +76,7 @@ impl PostgresRows {
         let table = StoredTable::of(kind);
         let numbers: Vec<_> = portion.numbers().take(rows.len()).collect();
         let columns = columns(kind.columns().len(), rows).ok_or(MISSING_COLUMNS)?;
-        let mut parameters: Vec<_> =
-            columns.iter().map(|it| -> &(dyn ToSql + Sync) { it }).collect();
+        let mut parameters: Vec<_> = columns.iter().map(|it| -> SqlValue<'_> { it }).collect();
         if kind == Kind::Tokens {
             parameters.push(&numbers);
             self.file(portion).await?;
@@ -108,7 +86,7 @@ impl PostgresRows {
             return Ok(());
         }
         let put = self.held.execute_raw(&table.insert(kind), &parameters).await?;
-        if usize::try_from(put) != Ok(rows.len()) {
+        if put != rows.len() {
             return Err(NO_PLACE);
         }
         Ok(())
@@ -116,20 +94,16 @@ impl PostgresRows {
 
     /// The entries by which tokens are found.
     async fn file(&self, portion: &Portion) -> Result<(), StoreError> {
-        let (mut tenants, mut facets, mut containers) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut times, mut numbers) = (Vec::new(), Vec::new());
+        let mut filed = Vec::new();
         for (number, row) in portion.numbers().zip(&portion.page.rows) {
             let entries = entries(row).ok_or(MISSING_COLUMNS)?;
             for (facet, container) in entries.all {
-                tenants.push(entries.tenant.0);
-                facets.push(facet);
-                containers.push(container);
-                times.push(entries.created_at.unix_ms);
-                numbers.push(number);
+                let (tenant, at) = (entries.tenant, entries.created_at);
+                filed.push(parameters![tenant, facet, container, at, number]);
             }
         }
-        let parameters: Parameters<'_, 5> = [&tenants, &facets, &containers, &times, &numbers];
-        self.held.execute_raw(FILE, &parameters).await.map(drop)
+        let columns = Columns::of(filed);
+        self.held.execute_raw(FILE, &columns.raw().collect::<Vec<_>>()).await.map(drop)
     }
 }
 
@@ -172,7 +146,7 @@ impl Rows for PostgresRows {
     }
 
     fn begin_reading(&mut self) -> StoreFuture<'_, ()> {
-        Box::pin(self.begin_transaction(Purpose::Reading))
+        Box::pin(self.begin_transaction(READING))
     }
 
     fn end_reading(&mut self) -> StoreFuture<'_, ()> {
@@ -200,7 +174,7 @@ impl Rows for PostgresRows {
 
     fn begun(&mut self) -> StoreFuture<'_, Option<State>> {
         Box::pin(async move {
-            self.begin_transaction(Purpose::Reading).await?;
+            self.begin_transaction(READING).await?;
             let found = find_state(&self.held).await?;
             self.end_transaction(Ok(())).await?;
             Ok(found)
@@ -209,7 +183,7 @@ impl Rows for PostgresRows {
 
     fn begin(&mut self, state: State) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            self.begin_transaction(Purpose::Writing).await?;
+            self.begin_transaction(WRITING).await?;
             let begun = begin_state(&self.held, state).await;
             self.end_transaction(begun).await
         })
@@ -217,7 +191,7 @@ impl Rows for PostgresRows {
 
     fn put<'a>(&'a mut self, portion: &'a Portion, state: State) -> StoreFuture<'a, ()> {
         Box::pin(async move {
-            self.begin_transaction(Purpose::Writing).await?;
+            self.begin_transaction(WRITING).await?;
             let put = self.put_portion(portion, state).await;
             self.end_transaction(put).await
         })
@@ -225,7 +199,7 @@ impl Rows for PostgresRows {
 
     fn finish<'a>(&'a mut self, keys: &'a Portion) -> StoreFuture<'a, ()> {
         Box::pin(async move {
-            self.begin_transaction(Purpose::Writing).await?;
+            self.begin_transaction(WRITING).await?;
             let put = self.put_rows(keys).await;
             let ended = match put {
                 Ok(()) => self.held.execute_raw(END_IMPORT, &[]).await.map(drop),

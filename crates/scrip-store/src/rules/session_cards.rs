@@ -10,7 +10,7 @@ use scrip_core::{
 
 use crate::sql::{Execute, Statements, parameters};
 
-pub(crate) const CONVERT_CARD: &str = "
+const CONVERT_CARD: &str = "
 -- convert_session_card
 UPDATE sessions SET token = $1, converted_containers = $2, converted_mac = $3,
     converted_number_version = $4
@@ -33,10 +33,12 @@ pub(crate) async fn convert_card(
     transaction.execute(CONVERT_CARD, &row).await.map(drop)
 }
 
-pub(crate) const NAMES_TOKEN: &str = "
+const NAMES_TOKEN: &str = "
 -- is_named_by_session
 SELECT 1 FROM sessions
 WHERE tenant = $1 AND token = $2 AND (ends_at IS NULL OR ends_at > $3) LIMIT 1";
+
+pub(crate) const STATEMENTS: &[&str] = &[CONVERT_CARD, NAMES_TOKEN];
 
 /// Whether a session that lives names a token. Also asked inside the transaction of a write.
 pub(crate) async fn is_named_by_session(

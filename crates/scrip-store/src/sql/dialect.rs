@@ -2,23 +2,18 @@
 
 use scrip_core::{error::Error, store::Changed};
 
-/// A statement that the engines write differently.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Dialects {
-    pub(crate) sqlite: &'static str,
-    pub(crate) postgres: &'static str,
-}
-
 /// Deletes some of the rows that meet a condition: by its first parameter, and so many at most.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeleteSome {
-    pub(crate) sql: Dialects,
+    pub(crate) sqlite: &'static str,
+    pub(crate) postgres: &'static str,
     pub(crate) sqlite_rows_max: i64,
     pub(crate) postgres_rows_max: i64,
 }
 
-/// Rows are named by a key of the engine's own. In PostgreSQL, whoever else deletes at the same time
-/// deletes others.
+/// Makes a [`DeleteSome`] of a name, a table and a condition, or the statement of one engine. Rows are
+/// named by a key of the engine's own. In PostgreSQL, whoever else deletes at the same time deletes
+/// others.
 macro_rules! delete_some {
     (
         $name:literal, $table:literal, $condition:literal,
@@ -26,16 +21,8 @@ macro_rules! delete_some {
         postgres: $postgres_key:literal up to $postgres_rows_max:literal $(,)?
     ) => {
         $crate::sql::DeleteSome {
-            sql: $crate::sql::Dialects {
-                sqlite: $crate::sql::delete_some!(sqlite, $name, $table, $condition, $sqlite_key),
-                postgres: $crate::sql::delete_some!(
-                    postgres,
-                    $name,
-                    $table,
-                    $condition,
-                    $postgres_key
-                ),
-            },
+            sqlite: $crate::sql::delete_some!(sqlite, $name, $table, $condition, $sqlite_key),
+            postgres: $crate::sql::delete_some!(postgres, $name, $table, $condition, $postgres_key),
             sqlite_rows_max: $sqlite_rows_max,
             postgres_rows_max: $postgres_rows_max,
         }

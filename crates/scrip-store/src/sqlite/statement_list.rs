@@ -2,6 +2,7 @@
 //! them. Each has its name in its first line.
 
 use crate::{
+    rules::session_cards,
     sqlite::{
         engine::write_transaction,
         maintenance::sweep,
@@ -19,6 +20,7 @@ pub fn list_statements() -> Vec<&'static str> {
         survey::STATEMENTS,
         sweep::STATEMENTS,
         write_transaction::STATEMENTS,
+        session_cards::STATEMENTS,
         sessions::STATEMENTS,
     ];
     all.concat()

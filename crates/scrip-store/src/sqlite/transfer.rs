@@ -56,46 +56,6 @@ impl SqliteRows {
             Database::Access => &self.access,
         }
     }
-
-    fn find_state(&self) -> Result<Option<State>, StoreError> {
-        if !is_importing(&self.vault)? {
-            return Ok(None);
-        }
-        run_ready(find_state(&self.vault))
-    }
-
-    fn begin_import(&mut self, state: State) -> Result<(), StoreError> {
-        let transaction = self.vault.transaction().map_err(fault)?;
-        transaction.execute_batch(CREATE_STATE).map_err(fault)?;
-        run_ready(begin_state(&*transaction, state))?;
-        transaction.commit().map_err(fault)
-    }
-
-    /// The access log is another database. Its portion is written first; one that comes again after
-    /// a crash finds its rows there.
-    fn put_portion(&mut self, portion: &Portion, state: State) -> Result<(), StoreError> {
-        let table = StoredTable::of(portion.kind);
-        if table.database == Database::Access {
-            let transaction = self.access.transaction().map_err(fault)?;
-            put_rows(&transaction, &table, portion)?;
-            transaction.commit().map_err(fault)?;
-        }
-        let transaction = self.vault.transaction().map_err(fault)?;
-        if table.database == Database::Vault {
-            put_rows(&transaction, &table, portion)?;
-        }
-        if !run_ready(move_state(&*transaction, state))? {
-            return Err(StoreError::Corrupt("how far the import has come is not known"));
-        }
-        transaction.commit().map_err(fault)
-    }
-
-    fn finish_import(&mut self, keys: &Portion) -> Result<(), StoreError> {
-        let transaction = self.vault.transaction().map_err(fault)?;
-        put_rows(&transaction, &StoredTable::of(keys.kind), keys)?;
-        transaction.execute_batch("DROP TABLE import_state").map_err(fault)?;
-        transaction.commit().map_err(fault)
-    }
 }
 
 const FIND_IMPORT: &str = "
@@ -196,18 +156,50 @@ impl Rows for SqliteRows {
     }
 
     fn begun(&mut self) -> StoreFuture<'_, Option<State>> {
-        Box::pin(async move { self.find_state() })
+        Box::pin(async move {
+            match is_importing(&self.vault)? {
+                true => run_ready(find_state(&self.vault)),
+                false => Ok(None),
+            }
+        })
     }
 
     fn begin(&mut self, state: State) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.begin_import(state) })
+        Box::pin(async move {
+            let transaction = self.vault.transaction().map_err(fault)?;
+            transaction.execute_batch(CREATE_STATE).map_err(fault)?;
+            run_ready(begin_state(&*transaction, state))?;
+            transaction.commit().map_err(fault)
+        })
     }
 
+    /// The access log is another database. Its portion is written first; one that comes again after
+    /// a crash finds its rows there.
     fn put<'a>(&'a mut self, portion: &'a Portion, state: State) -> StoreFuture<'a, ()> {
-        Box::pin(async move { self.put_portion(portion, state) })
+        Box::pin(async move {
+            let table = StoredTable::of(portion.kind);
+            if table.database == Database::Access {
+                let transaction = self.access.transaction().map_err(fault)?;
+                put_rows(&transaction, &table, portion)?;
+                transaction.commit().map_err(fault)?;
+            }
+            let transaction = self.vault.transaction().map_err(fault)?;
+            if table.database == Database::Vault {
+                put_rows(&transaction, &table, portion)?;
+            }
+            if !run_ready(move_state(&*transaction, state))? {
+                return Err(StoreError::Corrupt("how far the import has come is not known"));
+            }
+            transaction.commit().map_err(fault)
+        })
     }
 
     fn finish<'a>(&'a mut self, keys: &'a Portion) -> StoreFuture<'a, ()> {
-        Box::pin(async move { self.finish_import(keys) })
+        Box::pin(async move {
+            let transaction = self.vault.transaction().map_err(fault)?;
+            put_rows(&transaction, &StoredTable::of(keys.kind), keys)?;
+            transaction.execute_batch("DROP TABLE import_state").map_err(fault)?;
+            transaction.commit().map_err(fault)
+        })
     }
 }

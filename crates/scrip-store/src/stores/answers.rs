@@ -7,25 +7,23 @@ use scrip_core::{
     time::Timestamp,
 };
 
-use crate::sql::{DeleteSome, Dialects, delete_some, for_both_engines};
+use crate::sql::{DeleteSome, delete_some, for_both_engines};
 
 /// In the embedded engine answers lie in the order of their making, so the old ones are found at the
 /// front.
 const FORGET_ANSWERS: DeleteSome = DeleteSome {
-    sql: Dialects {
-        sqlite: "
+    sqlite: "
 -- forget_answers
 DELETE FROM answers WHERE created_at <= $1 AND seq IN (
     SELECT seq FROM answers ORDER BY seq LIMIT $2
 )",
-        postgres: delete_some!(
-            postgres,
-            "forget_answers",
-            "answers",
-            "created_at <= $1 ORDER BY created_at",
-            "tenant, digest"
-        ),
-    },
+    postgres: delete_some!(
+        postgres,
+        "forget_answers",
+        "answers",
+        "created_at <= $1 ORDER BY created_at",
+        "tenant, digest"
+    ),
     sqlite_rows_max: 256,
     postgres_rows_max: 256,
 };

@@ -14,10 +14,7 @@ use scrip_core::{
 };
 
 use crate::{
-    rules::{
-        answers::insert_answer,
-        session_cards::{CONVERT_CARD, NAMES_TOKEN, is_named_by_session},
-    },
+    rules::{answers::insert_answer, session_cards::is_named_by_session},
     sql::{
         ColumnReader, DeleteSome, Statements, WriteTransaction, delete_some, for_both_engines,
         optional, parameters, required,
@@ -263,7 +260,5 @@ pub(crate) const STATEMENTS: &[&str] = &[
     UPDATE_SESSION,
     INSERT_EVENT,
     LIST_EVENTS,
-    CONVERT_CARD,
-    NAMES_TOKEN,
-    FORGET_EVENTS.sql.sqlite,
+    FORGET_EVENTS.sqlite,
 ];

@@ -81,21 +81,11 @@ impl<R: Read> Contents<R> {
         if mark != MARK {
             return Err(MoveError::NoExport);
         }
-        let none = Header {
-            about: About {
-                program: String::new(),
-                engine: String::new(),
-                schema: 0,
-                made_at_unix_ms: 0,
-            },
-            standing: [0; 32],
-            counts: Vec::new(),
-        };
         let mut contents = Self {
             from,
             at: u64::try_from(MARK.len()).unwrap_or_default(),
             sum: sum_of_mark(),
-            header: none,
+            header: Header::default(),
             beginning: [0; 32],
             portions: 0,
             tallies: Tallies::default(),

@@ -17,171 +17,21 @@ pub struct Column {
     pub is_optional: bool,
 }
 
-impl Column {
-    const fn or_nothing(self) -> Self {
-        Self { is_optional: true, ..self }
-    }
+/// A column of a form, which may be optional.
+macro_rules! column {
+    ($form:ident $name:ident) => {
+        Column { name: stringify!($name), form: Form::$form, is_optional: false }
+    };
+    ($form:ident $name:ident optional) => {
+        Column { is_optional: true, ..column!($form $name) }
+    };
 }
-
-const fn id(name: &'static str) -> Column {
-    Column { name, form: Form::Id, is_optional: false }
-}
-
-const fn number(name: &'static str) -> Column {
-    Column { name, form: Form::Number, is_optional: false }
-}
-
-const fn text(name: &'static str) -> Column {
-    Column { name, form: Form::Text, is_optional: false }
-}
-
-const fn bytes(name: &'static str) -> Column {
-    Column { name, form: Form::Bytes, is_optional: false }
-}
-
-const CLOCK: &[Column] = &[number("now"), number("earliest"), bytes("mac")];
-const DIRECTORY_VERSION: &[Column] = &[number("version")];
-const LAST_EVENT: &[Column] = &[number("last")];
-const SYSTEM_KEYS: &[Column] = &[text("name"), bytes("wrapped")];
-const TENANTS: &[Column] = &[
-    id("id"),
-    text("name"),
-    text("kind"),
-    text("settings"),
-    text("quotas"),
-    id("created_by").or_nothing(),
-    number("created_at"),
-    id("modified_by").or_nothing(),
-    number("modified_at").or_nothing(),
-    number("deletes_at").or_nothing(),
-    bytes("mac"),
-    number("policy_counter"),
-    bytes("policy_mac"),
-];
-const TENANT_KEYS: &[Column] = &[id("tenant"), number("version"), bytes("wrapped")];
-const LASTING_KEYS: &[Column] = &[id("tenant"), bytes("wrapped")];
-const APPLICATIONS: &[Column] = &[
-    id("tenant"),
-    id("id"),
-    text("name"),
-    text("kind"),
-    text("access"),
-    id("created_by").or_nothing(),
-    number("created_at"),
-    id("modified_by").or_nothing(),
-    number("modified_at").or_nothing(),
-    bytes("mac"),
-];
-const API_KEYS: &[Column] = &[
-    id("tenant"),
-    id("application"),
-    id("id"),
-    bytes("digest"),
-    id("created_by").or_nothing(),
-    number("created_at"),
-    bytes("mac"),
-];
-const DELETED_TENANTS: &[Column] = &[id("id"), number("deleted_at"), bytes("mac")];
-const ACCESS_SESSIONS: &[Column] = &[
-    id("tenant"),
-    bytes("digest"),
-    bytes("nonce"),
-    id("application"),
-    number("created_at"),
-    number("expires_at"),
-    id("authorized_by").or_nothing(),
-    id("authorized_key").or_nothing(),
-    number("authorized_at").or_nothing(),
-    text("access").or_nothing(),
-    bytes("mac"),
-];
-/// Their numbers are the engine's own; what they say is in the order of the rows.
-const TOKENS: &[Column] = &[
-    id("tenant"),
-    text("id"),
-    text("type"),
-    bytes("fingerprint").or_nothing(),
-    text("containers"),
-    id("created_by"),
-    number("created_at"),
-    id("modified_by").or_nothing(),
-    number("modified_at").or_nothing(),
-    number("expires_at").or_nothing(),
-    number("revision"),
-    bytes("indexes"),
-    bytes("body"),
-    bytes("expressions"),
-    bytes("duplicate_key").or_nothing(),
-    bytes("duplicate_read_key").or_nothing(),
-];
-const USAGE_TYPES: &[Column] =
-    &[id("tenant"), text("type"), number("count"), number("last_created_at")];
-const USAGE_MONTHS: &[Column] = &[id("tenant"), number("month"), number("created")];
-const ACTIVE_TOKENS: &[Column] = &[id("tenant"), number("month"), text("token")];
-const ACTIVE_MONTHS: &[Column] = &[id("tenant"), number("month"), number("active")];
-const TOKEN_INTENTS: &[Column] = &[
-    id("tenant"),
-    id("id"),
-    text("type"),
-    bytes("fingerprint").or_nothing(),
-    text("containers"),
-    id("created_by"),
-    number("created_at"),
-    number("expires_at"),
-    bytes("body"),
-];
-const SESSIONS: &[Column] = &[
-    id("tenant"),
-    id("id"),
-    id("created_by"),
-    number("created_at"),
-    number("ends_at").or_nothing(),
-    number("revision"),
-    text("token").or_nothing(),
-    id("intent").or_nothing(),
-    text("converted_containers").or_nothing(),
-    id("converted_number_version").or_nothing(),
-    bytes("converted_mac").or_nothing(),
-    bytes("body"),
-];
-const SESSION_EVENTS: &[Column] =
-    &[id("tenant"), number("seq"), id("id"), number("at"), bytes("body")];
-const GUESSES: &[Column] =
-    &[id("tenant"), bytes("bucket"), bytes("number"), number("counted_at"), number("expires_at")];
-const ANSWERS: &[Column] = &[id("tenant"), bytes("digest"), number("created_at"), bytes("head")];
-/// A token by its id: its number is another one elsewhere.
-const ANSWER_DATA: &[Column] =
-    &[id("tenant"), bytes("digest"), number("at"), text("token"), bytes("sealed")];
-const RECORDS: &[Column] = &[
-    id("tenant"),
-    number("n"),
-    number("at"),
-    text("actor_kind"),
-    id("actor").or_nothing(),
-    text("operation"),
-    text("entity"),
-    text("outcome"),
-    text("trace"),
-    text("address"),
-    id("api_key").or_nothing(),
-    text("os_user").or_nothing(),
-    number("repeats").or_nothing(),
-    bytes("link"),
-];
-const HEADS: &[Column] = &[
-    id("tenant"),
-    number("n"),
-    number("at"),
-    bytes("link"),
-    number("retention_seconds").or_nothing(),
-    bytes("mac"),
-];
-const CHECKPOINTS: &[Column] =
-    &[id("tenant"), number("n"), bytes("link"), number("at"), bytes("mac")];
 
 /// The kinds, each with its name in a file and its columns.
 macro_rules! kinds {
-    ($($kind:ident, $name:literal, $columns:ident;)*) => {
+    ($($kind:ident $name:literal {
+        $($form:ident $column:ident $($optional:ident)?),* $(,)?
+    })*) => {
         /// In the order of a file.
         ///
         /// What others refer to comes before them. What the embedded engine keeps in its second
@@ -206,7 +56,7 @@ macro_rules! kinds {
             #[must_use]
             pub const fn columns(self) -> &'static [Column] {
                 match self {
-                    $(Self::$kind => $columns,)*
+                    $(Self::$kind => &[$(column!($form $column $($optional)?)),*],)*
                 }
             }
         }
@@ -214,34 +64,77 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Clock, "clock", CLOCK;
-    DirectoryVersion, "directory_version", DIRECTORY_VERSION;
-    LastEvent, "last_event", LAST_EVENT;
-    Tenants, "tenants", TENANTS;
-    TenantKeys, "tenant_keys", TENANT_KEYS;
-    LastingKeys, "lasting_keys", LASTING_KEYS;
-    Applications, "applications", APPLICATIONS;
-    ApiKeys, "api_keys", API_KEYS;
-    DeletedTenants, "deleted_tenants", DELETED_TENANTS;
-    AccessSessions, "access_sessions", ACCESS_SESSIONS;
-    Tokens, "tokens", TOKENS;
-    UsageTypes, "usage_types", USAGE_TYPES;
-    UsageMonths, "usage_months", USAGE_MONTHS;
-    TokenIntents, "token_intents", TOKEN_INTENTS;
-    Sessions, "sessions", SESSIONS;
-    SessionEvents, "session_events", SESSION_EVENTS;
-    Guesses, "guesses", GUESSES;
-    Answers, "answers", ANSWERS;
-    AnswerData, "answer_data", ANSWER_DATA;
-    AuditRecords, "audit_records", RECORDS;
-    AuditHeads, "audit_heads", HEADS;
-    AuditCheckpoints, "audit_checkpoints", CHECKPOINTS;
-    AccessRecords, "access_records", RECORDS;
-    AccessHeads, "access_heads", HEADS;
-    AccessCheckpoints, "access_checkpoints", CHECKPOINTS;
-    ActiveTokens, "active_tokens", ACTIVE_TOKENS;
-    ActiveMonths, "active_months", ACTIVE_MONTHS;
-    SystemKeys, "system_keys", SYSTEM_KEYS;
+    Clock "clock" { Number now, Number earliest, Bytes mac }
+    DirectoryVersion "directory_version" { Number version }
+    LastEvent "last_event" { Number last }
+    Tenants "tenants" {
+        Id id, Text name, Text kind, Text settings, Text quotas, Id created_by optional,
+        Number created_at, Id modified_by optional, Number modified_at optional,
+        Number deletes_at optional, Bytes mac, Number policy_counter, Bytes policy_mac,
+    }
+    TenantKeys "tenant_keys" { Id tenant, Number version, Bytes wrapped }
+    LastingKeys "lasting_keys" { Id tenant, Bytes wrapped }
+    Applications "applications" {
+        Id tenant, Id id, Text name, Text kind, Text access, Id created_by optional,
+        Number created_at, Id modified_by optional, Number modified_at optional, Bytes mac,
+    }
+    ApiKeys "api_keys" {
+        Id tenant, Id application, Id id, Bytes digest, Id created_by optional, Number created_at,
+        Bytes mac,
+    }
+    DeletedTenants "deleted_tenants" { Id id, Number deleted_at, Bytes mac }
+    AccessSessions "access_sessions" {
+        Id tenant, Bytes digest, Bytes nonce, Id application, Number created_at,
+        Number expires_at, Id authorized_by optional, Id authorized_key optional,
+        Number authorized_at optional, Text access optional, Bytes mac,
+    }
+    // Their numbers are the engine's own; what they say is in the order of the rows.
+    Tokens "tokens" {
+        Id tenant, Text id, Text type, Bytes fingerprint optional, Text containers, Id created_by,
+        Number created_at, Id modified_by optional, Number modified_at optional,
+        Number expires_at optional, Number revision, Bytes indexes, Bytes body, Bytes expressions,
+        Bytes duplicate_key optional, Bytes duplicate_read_key optional,
+    }
+    UsageTypes "usage_types" { Id tenant, Text type, Number count, Number last_created_at }
+    UsageMonths "usage_months" { Id tenant, Number month, Number created }
+    TokenIntents "token_intents" {
+        Id tenant, Id id, Text type, Bytes fingerprint optional, Text containers, Id created_by,
+        Number created_at, Number expires_at, Bytes body,
+    }
+    Sessions "sessions" {
+        Id tenant, Id id, Id created_by, Number created_at, Number ends_at optional,
+        Number revision, Text token optional, Id intent optional,
+        Text converted_containers optional, Id converted_number_version optional,
+        Bytes converted_mac optional, Bytes body,
+    }
+    SessionEvents "session_events" { Id tenant, Number seq, Id id, Number at, Bytes body }
+    Guesses "guesses" {
+        Id tenant, Bytes bucket, Bytes number, Number counted_at, Number expires_at,
+    }
+    Answers "answers" { Id tenant, Bytes digest, Number created_at, Bytes head }
+    // A token by its id: its number is another one elsewhere.
+    AnswerData "answer_data" { Id tenant, Bytes digest, Number at, Text token, Bytes sealed }
+    AuditRecords "audit_records" {
+        Id tenant, Number n, Number at, Text actor_kind, Id actor optional, Text operation,
+        Text entity, Text outcome, Text trace, Text address, Id api_key optional,
+        Text os_user optional, Number repeats optional, Bytes link,
+    }
+    AuditHeads "audit_heads" {
+        Id tenant, Number n, Number at, Bytes link, Number retention_seconds optional, Bytes mac,
+    }
+    AuditCheckpoints "audit_checkpoints" { Id tenant, Number n, Bytes link, Number at, Bytes mac }
+    AccessRecords "access_records" {
+        Id tenant, Number n, Number at, Text actor_kind, Id actor optional, Text operation,
+        Text entity, Text outcome, Text trace, Text address, Id api_key optional,
+        Text os_user optional, Number repeats optional, Bytes link,
+    }
+    AccessHeads "access_heads" {
+        Id tenant, Number n, Number at, Bytes link, Number retention_seconds optional, Bytes mac,
+    }
+    AccessCheckpoints "access_checkpoints" { Id tenant, Number n, Bytes link, Number at, Bytes mac }
+    ActiveTokens "active_tokens" { Id tenant, Number month, Text token }
+    ActiveMonths "active_months" { Id tenant, Number month, Number active }
+    SystemKeys "system_keys" { Text name, Bytes wrapped }
 }
 
 impl Kind {

@@ -8,7 +8,7 @@ use crate::transfer::{
 };
 
 /// What an export says of itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct About {
     /// The version of the program that made it.
     pub program: String,
@@ -18,7 +18,7 @@ pub struct About {
     pub made_at_unix_ms: i64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) about: About,
     /// The vault as it was.

@@ -18,9 +18,9 @@ use scrip_core::{
         guessing_budget::{Bucket, GuessRecord},
     },
     store::{
-        AccessSessionStore, AnswerStore, AuditStore, Beside, Changed, DirectoryStore, EventStore,
-        GuessStore, ListingStore, Maintenance, PolicyStore, SessionStore, Store, StoreFuture,
-        StoreStatus, TokenIntentStore, TokenStore, UsageStore,
+        AccessSessionStore, AnswerStore, AuditStore, Beside, Changed, DirectoryStore, Ending,
+        EventStore, GuessStore, ListingStore, Maintenance, PolicyStore, SessionStore, Store,
+        StoreFuture, StoreStatus, TokenIntentStore, TokenStore, UsageStore,
     },
     threeds::{EventRecord, SessionRecord, SessionWrite},
     time::{Month, Timestamp},
@@ -72,28 +72,17 @@ pub struct InterceptedStore<I> {
 
 macro_rules! forward {
     ($($name:ident($($argument:ident: $Type:ty),*) -> $Out:ty;)*) => {
-        $(fn $name(&self, $($argument: $Type),*) -> StoreFuture<'_, $Out> {
+        $(fn $name<'a>(&'a self, $($argument: $Type),*) -> StoreFuture<'a, $Out> {
             self.engine.$name($($argument),*)
         })*
     };
 }
 
 impl<I: Interceptor> GuessStore for InterceptedStore<I> {
-    fn find_guesses<'a>(
-        &'a self,
-        tenant: TenantId,
-        buckets: &'a [Bucket],
-        now: Timestamp,
-    ) -> StoreFuture<'a, Vec<GuessRecord>> {
-        self.engine.find_guesses(tenant, buckets, now)
-    }
-
-    fn insert_guesses(&self, tenant: TenantId, records: Vec<GuessRecord>) -> StoreFuture<'_, ()> {
-        self.engine.insert_guesses(tenant, records)
-    }
-
-    fn sweep_guesses(&self, expired: Timestamp) -> StoreFuture<'_, usize> {
-        self.engine.sweep_guesses(expired)
+    forward! {
+        find_guesses(tenant: TenantId, buckets: &'a [Bucket], now: Timestamp) -> Vec<GuessRecord>;
+        insert_guesses(tenant: TenantId, records: Vec<GuessRecord>) -> ();
+        sweep_guesses(expired: Timestamp) -> usize;
     }
 }
 
@@ -102,25 +91,10 @@ impl<I: Interceptor> TokenStore for InterceptedStore<I> {
         self.interceptor.write_tokens(&self.engine, inquiry, batch)
     }
 
-    fn find_token<'a>(
-        &'a self,
-        inquiry: Inquiry,
-        id: &'a TokenId,
-        now: Timestamp,
-    ) -> StoreFuture<'a, Option<StoredToken>> {
-        self.engine.find_token(inquiry, id, now)
-    }
-
-    fn find_tokens<'a>(
-        &'a self,
-        inquiry: Inquiry,
-        ids: &'a [TokenId],
-        now: Timestamp,
-    ) -> StoreFuture<'a, Vec<Option<StoredToken>>> {
-        self.engine.find_tokens(inquiry, ids, now)
-    }
-
     forward! {
+        find_token(inquiry: Inquiry, id: &'a TokenId, now: Timestamp) -> Option<StoredToken>;
+        find_tokens(inquiry: Inquiry, ids: &'a [TokenId], now: Timestamp)
+            -> Vec<Option<StoredToken>>;
         delete_token(permit: Permit, delete: DeleteToken) -> Changed;
     }
 }
@@ -167,24 +141,11 @@ impl<I: Interceptor> PolicyStore for InterceptedStore<I> {
 }
 
 impl<I: Interceptor> AccessSessionStore for InterceptedStore<I> {
-    fn find_access_session_by_nonce<'a>(
-        &'a self,
-        mandate: &'a Mandate,
-        nonce: [u8; 32],
-    ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>> {
-        self.engine.find_access_session_by_nonce(mandate, nonce)
-    }
-
-    fn list_access_sessions<'a>(
-        &'a self,
-        mandate: &'a Mandate,
-        now: Timestamp,
-        sessions_max: usize,
-    ) -> StoreFuture<'a, Vec<Signed<AccessSessionRecord>>> {
-        self.engine.list_access_sessions(mandate, now, sessions_max)
-    }
-
     forward! {
+        find_access_session_by_nonce(mandate: &'a Mandate, nonce: [u8; 32])
+            -> Option<Signed<AccessSessionRecord>>;
+        list_access_sessions(mandate: &'a Mandate, now: Timestamp, sessions_max: usize)
+            -> Vec<Signed<AccessSessionRecord>>;
         insert_access_session(
             mandate: Mandate, session: Signed<AccessSessionRecord>, written: Beside) -> ();
         find_access_session(id: AccessSessionId) -> Option<Signed<AccessSessionRecord>>;
@@ -204,16 +165,8 @@ impl<I: Interceptor> SessionStore for InterceptedStore<I> {
         self.interceptor.update_session(&self.engine, write)
     }
 
-    fn is_named_by_session<'a>(
-        &'a self,
-        inquiry: Inquiry,
-        token: &'a TokenId,
-        now: Timestamp,
-    ) -> StoreFuture<'a, bool> {
-        self.engine.is_named_by_session(inquiry, token, now)
-    }
-
     forward! {
+        is_named_by_session(inquiry: Inquiry, token: &'a TokenId, now: Timestamp) -> bool;
         find_session(inquiry: Inquiry, id: SessionId, now: Timestamp) -> Option<SessionRecord>;
         find_notified_session(id: SessionId, now: Timestamp) -> Option<SessionRecord>;
     }
@@ -242,11 +195,8 @@ impl<I: Interceptor> AuditStore for InterceptedStore<I> {
 }
 
 impl<I: Interceptor> UsageStore for InterceptedStore<I> {
-    fn find_usage<'a>(&'a self, mandate: &'a Mandate, month: Month) -> StoreFuture<'a, Usage> {
-        self.engine.find_usage(mandate, month)
-    }
-
     forward! {
+        find_usage(mandate: &'a Mandate, month: Month) -> Usage;
         sweep_usage(month: Month) -> usize;
     }
 }
@@ -257,11 +207,9 @@ impl<I: Interceptor> Maintenance for InterceptedStore<I> {
     }
 
     forward! {
-        sweep_tokens(ended: Timestamp, audit: AuditRecord) -> usize;
-        sweep_token_intents(ended: Timestamp, audit: AuditRecord) -> usize;
+        sweep(ending: Ending, ended: Timestamp, audit: AuditRecord) -> usize;
         sweep_cvcs(ended: Timestamp) -> usize;
         not_after(at: Timestamp) -> Timestamp;
-        sweep_sessions(ended: Timestamp, audit: AuditRecord) -> usize;
         note_time(noted: NotedTime) -> ();
         known_time() -> Option<NotedTime>;
         check_ready() -> ();

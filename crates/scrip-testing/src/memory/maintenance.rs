@@ -3,7 +3,7 @@
 use scrip_core::{
     audit::{AuditRecord, NotedTime},
     measure::StoreMeasures,
-    store::{Maintenance, StoreFuture, StoreStatus},
+    store::{Ending, Maintenance, StoreFuture, StoreStatus},
     threeds::SessionRecord,
     time::Timestamp,
     token::StoredTokenIntent,
@@ -12,29 +12,16 @@ use scrip_core::{
 use crate::memory::{MemoryStore, State};
 
 impl Maintenance for MemoryStore {
-    fn sweep_tokens(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        self.with(move |state| {
-            let audit = &audit;
-            let mut swept = 0;
-            while let Some(at) = state.first_to_end(ended) {
-                state.expire(at, audit);
-                swept += 1;
-            }
-            swept
-        })
-    }
-
-    fn sweep_token_intents(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        self.with(move |state| {
-            let audit = &audit;
-            let is_live = |(_, it): &(_, StoredTokenIntent)| it.record.is_live(ended);
-            let (live, expired) = std::mem::take(&mut state.intents).into_iter().partition(is_live);
-            state.intents = live;
-            let expired: Vec<_> = expired;
-            for (tenant, it) in &expired {
-                state.record(*tenant, audit, &it.record.id.to_string(), "expired");
-            }
-            expired.len()
+    fn sweep(
+        &self,
+        ending: Ending,
+        ended: Timestamp,
+        audit: AuditRecord,
+    ) -> StoreFuture<'_, usize> {
+        self.with(move |state| match ending {
+            Ending::Token => state.expire_tokens(ended, &audit),
+            Ending::TokenIntent => state.expire_intents(ended, &audit),
+            Ending::Session => state.expire_sessions(ended, &audit),
         })
     }
 
@@ -48,22 +35,6 @@ impl Maintenance for MemoryStore {
                 intent.cvc.take_if(|it| it.expires_at <= ended);
             }
             had - state.cvcs()
-        })
-    }
-
-    fn sweep_sessions(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        self.with(move |state| {
-            // Records are left in the order in which sessions end.
-            let audit = &audit;
-            let has_ended = |it: &SessionRecord| it.ends_at.is_some_and(|it| it <= ended);
-            let (mut gone, left): (Vec<_>, _) =
-                std::mem::take(&mut state.sessions).into_iter().partition(has_ended);
-            state.sessions = left;
-            gone.sort_by_key(|it| it.ends_at);
-            for it in &gone {
-                state.record(it.tenant, audit, &it.id.to_string(), "expired");
-            }
-            gone.len()
         })
     }
 
@@ -109,6 +80,39 @@ impl Maintenance for MemoryStore {
 }
 
 impl State {
+    fn expire_tokens(&mut self, ended: Timestamp, audit: &AuditRecord) -> usize {
+        let mut swept = 0;
+        while let Some(at) = self.first_to_end(ended) {
+            self.expire(at, audit);
+            swept += 1;
+        }
+        swept
+    }
+
+    fn expire_intents(&mut self, ended: Timestamp, audit: &AuditRecord) -> usize {
+        let is_live = |(_, it): &(_, StoredTokenIntent)| it.record.is_live(ended);
+        let (live, expired): (_, Vec<_>) =
+            std::mem::take(&mut self.intents).into_iter().partition(is_live);
+        self.intents = live;
+        for (tenant, it) in &expired {
+            self.record(*tenant, audit, &it.record.id.to_string(), "expired");
+        }
+        expired.len()
+    }
+
+    /// Records are left in the order in which sessions end.
+    fn expire_sessions(&mut self, ended: Timestamp, audit: &AuditRecord) -> usize {
+        let has_ended = |it: &SessionRecord| it.ends_at.is_some_and(|it| it <= ended);
+        let (mut gone, left): (Vec<_>, _) =
+            std::mem::take(&mut self.sessions).into_iter().partition(has_ended);
+        self.sessions = left;
+        gone.sort_by_key(|it| it.ends_at);
+        for it in &gone {
+            self.record(it.tenant, audit, &it.id.to_string(), "expired");
+        }
+        gone.len()
+    }
+
     /// Records are left in the order in which tokens end.
     fn first_to_end(&self, ended: Timestamp) -> Option<usize> {
         let rows = self.tokens.iter().enumerate();

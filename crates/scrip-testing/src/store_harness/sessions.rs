@@ -5,7 +5,7 @@ use std::time::Duration;
 use scrip_core::{
     audit::{Log, LogRecord, Operation},
     id::{SessionId, TenantId, TokenIntentId},
-    store::{Changed, StoreError},
+    store::{Changed, Ending, StoreError},
     threeds::{EventRecord, SessionCard, SessionRecord, SessionWrite},
     time::Timestamp,
 };
@@ -84,7 +84,7 @@ impl StoreHarness {
         let mut swept = 0;
         loop {
             let audit = self.world.vault.audit.of_vault(Operation::ExpireSession, self.now());
-            match self.store().sweep_sessions(ended, audit.unwrap()).await.unwrap() {
+            match self.store().sweep(Ending::Session, ended, audit.unwrap()).await.unwrap() {
                 0 => return swept,
                 some => swept += some,
             }

@@ -4,7 +4,11 @@
 //! be taken back: so what counts is the earliest that it can be, and not what a clock that was just
 //! moved says.
 
-use crate::{audit::Operation, store::StoreError, vault::Vault};
+use crate::{
+    audit::Operation,
+    store::{Ending, StoreError},
+    vault::Vault,
+};
 
 /// Removes some of the tokens that have expired; how many. None while the vault is sealed: what is
 /// removed is recorded, which takes a key.
@@ -15,7 +19,7 @@ pub async fn expire_token(vault: &Vault) -> Result<usize, StoreError> {
     let audit = vault.audit.of_vault(Operation::ExpireToken, vault.clock.now());
     let Some(audit) = audit else { return Ok(0) };
     let ended = vault.store.not_after(vault.clock.earliest()).await?;
-    vault.store.sweep_tokens(ended, audit).await
+    vault.store.sweep(Ending::Token, ended, audit).await
 }
 
 /// Removes some of the token intents whose time is over; how many. As with tokens.
@@ -26,7 +30,7 @@ pub async fn expire_token_intent(vault: &Vault) -> Result<usize, StoreError> {
     let audit = vault.audit.of_vault(Operation::ExpireTokenIntent, vault.clock.now());
     let Some(audit) = audit else { return Ok(0) };
     let ended = vault.store.not_after(vault.clock.earliest()).await?;
-    vault.store.sweep_token_intents(ended, audit).await
+    vault.store.sweep(Ending::TokenIntent, ended, audit).await
 }
 
 /// Erases some of the card verification codes whose time is over; how many.

@@ -7,10 +7,10 @@ use scrip_core::{
     id::TenantId,
     store::StoreError,
 };
-use tokio_postgres::{Row, Statement, types::ToSql};
+use tokio_postgres::{Row, Statement};
 
 use crate::{
-    postgres::engine::{columns::Columns, fault::fault, lane::Lane},
+    postgres::engine::{columns::Columns, fault::fault, lane::Lane, statement::SqlValue},
     rules::audit::log::{head, lost_head, record_row},
     sql::{ColumnReader, Statements, parameters, required},
 };
@@ -175,14 +175,14 @@ impl Links<'_> {
         let (tenant, log) = (self.tenant.0, self.log.as_str());
         let rows = Columns::of(self.rows.iter().map(record_row));
         let insert = async {
-            let of: [&(dyn ToSql + Sync); 2] = [&tenant, &log];
+            let of: [SqlValue<'_>; 2] = [&tenant, &log];
             let columns: Vec<_> = of.into_iter().chain(rows.raw().skip(1)).collect();
             client.execute(&records, &columns).await
         };
         let Head { retention_seconds, .. } = head;
         let (head_link, mac) = (head.link.0.as_slice(), head.mac.0.as_slice());
         let put = async {
-            let columns: [&(dyn ToSql + Sync); 7] =
+            let columns: [SqlValue<'_>; 7] =
                 [&tenant, &log, &head.n, &head.at.unix_ms, &head_link, retention_seconds, &mac];
             client.execute(&put_head, &columns).await
         };

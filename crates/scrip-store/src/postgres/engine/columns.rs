@@ -1,8 +1,6 @@
 //! Many rows as the engine takes them at once: an array for each column.
 
-use tokio_postgres::types::ToSql;
-
-use crate::sql::Parameter;
+use crate::{postgres::engine::statement::SqlValue, sql::Parameter};
 
 #[derive(Debug)]
 pub(crate) struct Columns<'a, const N: usize>([Vec<Parameter<'a>>; N]);
@@ -17,7 +15,7 @@ impl<'a, const N: usize> Columns<'a, N> {
     }
 
     /// As the engine's client takes them.
-    pub(crate) fn raw(&self) -> impl Iterator<Item = &(dyn ToSql + Sync)> {
-        self.0.iter().map(|it| -> &(dyn ToSql + Sync) { it })
+    pub(crate) fn raw(&self) -> impl Iterator<Item = SqlValue<'_>> {
+        self.0.iter().map(|it| -> SqlValue<'_> { it })
     }
 }

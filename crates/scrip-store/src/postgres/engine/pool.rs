@@ -23,11 +23,11 @@ pub(crate) struct Pool {
     connections: deadpool_postgres::Pool,
     /// For what must not wait behind requests.
     apart: deadpool_postgres::Pool,
-    lanes: Lanes,
+    pub(crate) lanes: Lanes,
     /// The engine's own timeouts are shorter. This one is for an engine that hangs, or is not there
     /// any more while nobody said so.
     answer_max: Duration,
-    clock: DeletionClock,
+    pub(crate) clock: DeletionClock,
 }
 
 impl Pool {
@@ -44,17 +44,9 @@ impl Pool {
         Self { clock, ..self }
     }
 
-    pub(crate) fn clock(&self) -> DeletionClock {
-        self.clock
-    }
-
     /// The few that requests do not have.
     pub(crate) fn apart(&self) -> Self {
         Self { connections: self.apart.clone(), ..self.clone() }
-    }
-
-    pub(crate) fn lanes(&self) -> &Lanes {
-        &self.lanes
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -79,7 +71,7 @@ impl Pool {
 pub(crate) struct Held {
     client: Option<Object>,
     answer_max: Duration,
-    clock: DeletionClock,
+    pub(crate) clock: DeletionClock,
 }
 
 impl Drop for Held {
@@ -91,10 +83,6 @@ impl Drop for Held {
 impl Held {
     pub(crate) fn client(&self) -> Result<&Object, StoreError> {
         self.client.as_ref().ok_or(StoreError::Corrupt("a transaction is used after its end"))
-    }
-
-    pub(crate) fn clock(&self) -> DeletionClock {
-        self.clock
     }
 
     /// Back to the others.

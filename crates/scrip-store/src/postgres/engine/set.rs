@@ -12,7 +12,7 @@ use scrip_core::{
         disclosure::{DuplicateKey, DuplicateLookup},
     },
 };
-use tokio_postgres::{Row, Statement, types::ToSql};
+use tokio_postgres::{Row, Statement};
 use uuid::Uuid;
 
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
         columns::Columns,
         fault::fault,
         row::column,
-        statement::{Parameters, Question},
+        statement::{Question, SqlValue},
     },
     rules::tokens::{
         intents::{inserted_intent, inserted_intent_columns},
@@ -74,13 +74,13 @@ impl<'a> Obstacles<'a> {
         }
     }
 
-    pub(crate) fn parameters<'b>(&'b self, tenant: &'b Uuid) -> Parameters<'b, 7> {
+    pub(crate) fn parameters<'b>(&'b self, tenant: &'b Uuid) -> [SqlValue<'b>; 7] {
         let (keys, read_keys) = (&self.keys, &self.read_keys);
         [tenant, &self.ids.0, &self.ids.1, &keys.0, &keys.1, &read_keys.0, &read_keys.1]
     }
 
     /// Nothing, where there is nothing to ask.
-    pub(crate) fn asked<'b>(&self, parameters: &'b Parameters<'b, 7>) -> Option<Question<'b>> {
+    pub(crate) fn asked<'b>(&self, parameters: &'b [SqlValue<'b>; 7]) -> Option<Question<'b>> {
         (!self.ids.0.is_empty()).then_some(Question { sql: FIND_OBSTACLES, parameters })
     }
 }
@@ -252,9 +252,9 @@ async fn put<'a>(
     client: &Object,
     statement: &Statement,
     tenant: &'a TenantId,
-    columns: impl Iterator<Item = &'a (dyn ToSql + Sync)>,
+    columns: impl Iterator<Item = SqlValue<'a>>,
 ) -> Result<(), tokio_postgres::Error> {
-    let of: &(dyn ToSql + Sync) = &tenant.0;
+    let of: SqlValue<'_> = &tenant.0;
     let columns: Vec<_> = iter::once(of).chain(columns).collect();
     client.execute(statement, &columns).await.map(drop)
 }

@@ -20,14 +20,14 @@ use crate::{
     sql::{ColumnReader, Execute, Parameter, Statements, required},
 };
 
-/// What stands for `$1` and so on.
-pub(crate) type Parameters<'a, const N: usize> = [&'a (dyn ToSql + Sync); N];
+/// A parameter as the engine's client takes it.
+pub(crate) type SqlValue<'a> = &'a (dyn ToSql + Sync);
 
 /// What else is to be found out on the way in, once nobody of the tenant writes any more.
 #[derive(Clone, Copy)]
 pub(crate) struct Question<'a> {
     pub(crate) sql: &'static str,
-    pub(crate) parameters: &'a [&'a (dyn ToSql + Sync)],
+    pub(crate) parameters: &'a [SqlValue<'a>],
 }
 
 /// Where a statement goes: always into a transaction that has said whose rows it is about.
@@ -35,7 +35,7 @@ pub(crate) trait PostgresClient: Sync {
     fn rows(
         &self,
         sql: &str,
-        parameters: &[&(dyn ToSql + Sync)],
+        parameters: &[SqlValue<'_>],
     ) -> impl Future<Output = Result<Vec<Row>, StoreError>> + Send;
 }
 
@@ -53,17 +53,13 @@ impl<C: PostgresClient> Statements for C {
 }
 
 /// Parameters as the engine's client takes them.
-pub(crate) fn raw<'a>(parameters: &'a [Parameter<'a>]) -> Vec<&'a (dyn ToSql + Sync)> {
-    parameters.iter().map(|it| -> &'a (dyn ToSql + Sync) { it }).collect()
+pub(crate) fn raw<'a>(parameters: &'a [Parameter<'a>]) -> Vec<SqlValue<'a>> {
+    parameters.iter().map(|it| -> SqlValue<'a> { it }).collect()
 }
 
 /// In a transaction that was begun, and is ended, by whoever holds the connection.
 impl PostgresClient for Held {
-    async fn rows(
-        &self,
-        sql: &str,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, StoreError> {
+    async fn rows(&self, sql: &str, parameters: &[SqlValue<'_>]) -> Result<Vec<Row>, StoreError> {
         let client = self.client()?;
         let asked = async {
             let statement = client.prepare_cached(sql).await?;
@@ -89,7 +85,7 @@ impl Held {
     pub(crate) async fn execute_raw(
         &self,
         sql: &str,
-        parameters: &[&(dyn ToSql + Sync)],
+        parameters: &[SqlValue<'_>],
     ) -> Result<usize, StoreError> {
         let client = self.client()?;
         let done = async {
@@ -102,11 +98,7 @@ impl Held {
 
 /// For what goes on for as long as it takes.
 impl PostgresClient for deadpool_postgres::Transaction<'_> {
-    async fn rows(
-        &self,
-        sql: &str,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, StoreError> {
+    async fn rows(&self, sql: &str, parameters: &[SqlValue<'_>]) -> Result<Vec<Row>, StoreError> {
         let statement = self.prepare_cached(sql).await.map_err(fault)?;
         tokio_postgres::Transaction::query(self, &statement, parameters).await.map_err(fault)
     }
@@ -163,11 +155,7 @@ macro_rules! alone {
 }
 
 impl PostgresClient for Single<'_> {
-    async fn rows(
-        &self,
-        sql: &str,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, StoreError> {
+    async fn rows(&self, sql: &str, parameters: &[SqlValue<'_>]) -> Result<Vec<Row>, StoreError> {
         alone!(self, query, sql, parameters)
     }
 }
@@ -183,7 +171,7 @@ impl Single<'_> {
     pub(crate) async fn execute_raw(
         &self,
         sql: &str,
-        parameters: &[&(dyn ToSql + Sync)],
+        parameters: &[SqlValue<'_>],
     ) -> Result<usize, StoreError> {
         alone!(self, execute, sql, parameters).map(count)
     }
@@ -213,11 +201,7 @@ impl Instant {
 }
 
 impl PostgresClient for Instant {
-    async fn rows(
-        &self,
-        sql: &str,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, StoreError> {
+    async fn rows(&self, sql: &str, parameters: &[SqlValue<'_>]) -> Result<Vec<Row>, StoreError> {
         let begin = self.begin.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(begin) = begin else { return self.held.rows(sql, parameters).await };
         let client = self.held.client()?;

@@ -11,17 +11,17 @@ use scrip_core::{
     id::TenantId,
     store::StoreError,
 };
-use tokio_postgres::{Row, error::SqlState, types::ToSql};
+use tokio_postgres::{Row, error::SqlState};
 
 use crate::{
     postgres::engine::{
         chain::{self, Chain},
         fault::{fault, unavailable},
         lane::{Lane, LaneTurn},
-        pool::{DeletionClock, Held, Pool},
+        pool::{Held, Pool},
         scope::Scope,
         set::Set,
-        statement::{PostgresClient, Question},
+        statement::{PostgresClient, Question, SqlValue},
         tally::TallyColumns,
     },
     rules::tokens::tally::Tally,
@@ -115,11 +115,7 @@ fn entering(error: tokio_postgres::Error) -> Entering {
 }
 
 impl PostgresClient for Transaction {
-    async fn rows(
-        &self,
-        sql: &str,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, StoreError> {
+    async fn rows(&self, sql: &str, parameters: &[SqlValue<'_>]) -> Result<Vec<Row>, StoreError> {
         self.held.rows(sql, parameters).await
     }
 }
@@ -158,7 +154,7 @@ impl Transaction {
     ) -> Result<(Self, Vec<Row>), Entering> {
         let Lane { log, tenant } = of;
         // Before a connection: those who wait for one tenant must not have them all.
-        let turn = pool.lanes().wait(of).await.map_err(Entering::Failed)?;
+        let turn = pool.lanes.wait(of).await.map_err(Entering::Failed)?;
         let held = pool.hold().await.map_err(Entering::Failed)?;
         let client = held.client().map_err(Entering::Failed)?;
         let begin = Scope::of(tenant).begin_write();
@@ -197,10 +193,6 @@ impl Transaction {
         Ok((begun, answered))
     }
 
-    pub(crate) fn clock(&self) -> DeletionClock {
-        self.held.clock()
-    }
-
     /// For statements.
     pub(crate) fn client(&self) -> Result<&Held, StoreError> {
         self.held.client().map(|_| &self.held)
@@ -209,7 +201,7 @@ impl Transaction {
     pub(crate) async fn execute_raw(
         &self,
         sql: &str,
-        parameters: &[&(dyn ToSql + Sync)],
+        parameters: &[SqlValue<'_>],
     ) -> Result<usize, StoreError> {
         self.held.execute_raw(sql, parameters).await
     }
@@ -218,7 +210,7 @@ impl Transaction {
     pub(crate) async fn query_every_tenant(
         &self,
         sql: &str,
-        parameters: &[&(dyn ToSql + Sync)],
+        parameters: &[SqlValue<'_>],
     ) -> Result<Vec<Row>, StoreError> {
         let client = self.held.client()?;
         let (open, close) = (Scope::every_tenant().set(), Scope::of(self.tenant).set());

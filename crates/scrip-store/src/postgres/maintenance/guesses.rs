@@ -8,12 +8,14 @@ use scrip_core::{
     store::{GuessStore, StoreFuture},
     time::Timestamp,
 };
-use tokio_postgres::types::ToSql;
 
 use crate::{
     postgres::{
         PostgresStore,
-        engine::{columns::Columns, statement::PostgresClient},
+        engine::{
+            columns::Columns,
+            statement::{PostgresClient, SqlValue},
+        },
     },
     rules::usage::{SWEEP_GUESSES, guess},
     sql::parameters,
@@ -61,7 +63,7 @@ impl GuessStore for PostgresStore {
                     .iter()
                     .map(|it| parameters![&it.bucket.0, &it.number, it.at, it.expires_at]),
             );
-            let of: &(dyn ToSql + Sync) = &tenant.0;
+            let of: SqlValue<'_> = &tenant.0;
             let columns: Vec<_> = std::iter::once(of).chain(rows.raw()).collect();
             self.of(tenant).execute_raw(INSERT_GUESSES, &columns).await.map(drop)
         })

@@ -3,7 +3,7 @@
 use scrip_core::{
     audit::{AuditRecord, NotedTime},
     measure::{ReaderMeasures, StoreMeasures},
-    store::{Maintenance, StoreError, StoreFuture, StoreStatus},
+    store::{Ending, Maintenance, StoreError, StoreFuture, StoreStatus},
     time::Timestamp,
 };
 
@@ -20,7 +20,6 @@ use crate::{
     },
     rules::{
         status::{find_number, list_counts, list_key_versions},
-        sweep::Ending,
         time::{known_time, note_time},
     },
     sql::{Statements, required},
@@ -85,24 +84,21 @@ fn connections(pool: &Pool) -> ReaderMeasures {
 }
 
 impl Maintenance for PostgresStore {
-    fn sweep_tokens(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        Box::pin(async move { sweep(&self.pool, Ending::Token, ended, &audit).await })
-    }
-
-    fn sweep_token_intents(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        Box::pin(async move { sweep(&self.pool, Ending::TokenIntent, ended, &audit).await })
+    fn sweep(
+        &self,
+        ending: Ending,
+        ended: Timestamp,
+        audit: AuditRecord,
+    ) -> StoreFuture<'_, usize> {
+        Box::pin(async move { sweep(&self.pool, ending, ended, &audit).await })
     }
 
     fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize> {
         Box::pin(async move { sweep_cvcs(&self.of_every_tenant(), ended).await })
     }
 
-    fn sweep_sessions(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        Box::pin(async move { sweep(&self.pool, Ending::Session, ended, &audit).await })
-    }
-
     fn not_after(&self, at: Timestamp) -> StoreFuture<'_, Timestamp> {
-        Box::pin(async move { not_after(&self.of_no_tenant(), self.pool.clock(), at).await })
+        Box::pin(async move { not_after(&self.of_no_tenant(), self.pool.clock, at).await })
     }
 
     fn note_time(&self, noted: NotedTime) -> StoreFuture<'_, ()> {

@@ -4,7 +4,7 @@
 use scrip_core::{
     audit::{AuditRecord, Log},
     id::{SessionId, TenantId, TokenIntentId},
-    store::StoreError,
+    store::{Ending, StoreError},
     time::Timestamp,
 };
 use tokio_postgres::Row;
@@ -20,11 +20,8 @@ use crate::{
         },
         tokens::writes::{remove_row, select_tokens},
     },
-    rules::{
-        sweep::Ending,
-        tokens::{rows::numbered_token, writes::TokenTransaction},
-    },
-    sql::{Execute, parameters, required},
+    rules::tokens::{rows::numbered_token, writes::TokenTransaction},
+    sql::{Execute, delete_some, parameters, required},
 };
 
 /// Whoever else writes for the tenant waits for all of them.
@@ -163,20 +160,20 @@ async fn sweep_tenant(
     Ok(rows.len())
 }
 
-const SWEEP_CVCS: [&str; 2] = [
-    "
--- sweep_cvcs
-DELETE FROM cvcs WHERE (tenant, token) IN (
-    SELECT tenant, token FROM cvcs WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2
-    FOR UPDATE SKIP LOCKED
-)",
-    "
--- sweep_intent_cvcs
-DELETE FROM intent_cvcs WHERE (tenant, intent) IN (
-    SELECT tenant, intent FROM intent_cvcs WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2
-    FOR UPDATE SKIP LOCKED
-)",
-];
+macro_rules! sweep_cvcs {
+    ($table:literal, $key:literal) => {
+        delete_some!(
+            postgres,
+            concat!("sweep_", $table),
+            $table,
+            "expires_at <= $1 ORDER BY expires_at",
+            $key
+        )
+    };
+}
+
+const SWEEP_CVCS: [&str; 2] =
+    [sweep_cvcs!("cvcs", "tenant, token"), sweep_cvcs!("intent_cvcs", "tenant, intent")];
 
 pub(crate) async fn sweep_cvcs(client: &Single<'_>, ended: Timestamp) -> Result<usize, StoreError> {
     let mut erased = 0_usize;

@@ -8,11 +8,10 @@ use crate::{
         PostgresStore,
         connect::listen::tell,
         engine::{statement::raw, transaction::Transaction},
-        policy::directory::KEYS,
     },
     rules::policy::{
         changes::{DELETE_TENANT, FIND_API_KEY, PolicyTransaction},
-        directory::KeyTables,
+        directory::{KeyTables, POSTGRES_KEYS},
     },
     sql::{Execute, parameters},
 };
@@ -28,7 +27,7 @@ INSERT INTO lasting_keys (tenant, wrapped) VALUES ($1, $2)
 ON CONFLICT (tenant) DO UPDATE SET wrapped = $2 WHERE lasting_keys.wrapped <> $2";
 
 impl PolicyTransaction for Transaction {
-    const KEYS: KeyTables = KEYS;
+    const KEYS: KeyTables = POSTGRES_KEYS;
 
     async fn put_keys(&self, tenant: TenantId, keys: &WrappedTenantKeys) -> Result<(), StoreError> {
         for (version, key) in &keys.sealing {

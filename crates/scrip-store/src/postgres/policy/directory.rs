@@ -15,32 +15,15 @@ use crate::{
     },
     rules::policy::{
         changes::insert_system_keys,
-        directory::{KeyTables, directory_version, load_directory, table},
+        directory::{POSTGRES_KEYS, directory_version, load_directory},
     },
-};
-
-pub(crate) const KEYS: KeyTables = KeyTables {
-    tenant_keys: table!(
-        "tenant key",
-        "
--- list_tenant_keys
-SELECT tenant, wrapped, version FROM tenant_keys",
-        "tenant"
-    ),
-    lasting_keys: table!(
-        "lasting key",
-        "
--- list_lasting_keys
-SELECT tenant, wrapped FROM lasting_keys",
-        "tenant"
-    ),
 };
 
 impl DirectoryStore for PostgresStore {
     fn load_directory(&self) -> StoreFuture<'_, DirectoryRecords> {
         Box::pin(async move {
             let it = Instant::new(&self.pool.apart(), Scope::every_tenant()).await?;
-            let loaded = load_directory(&it, &KEYS).await;
+            let loaded = load_directory(&it, &POSTGRES_KEYS).await;
             it.end(loaded).await
         })
     }

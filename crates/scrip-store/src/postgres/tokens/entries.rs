@@ -14,19 +14,11 @@ INSERT INTO filed (tenant, facet, container, created_at, token)
     SELECT $1, it.facet, it.container, $4, $5
 FROM unnest($2::bytea[], $3::text[]) AS it (facet, container)";
 
-const REMOVE_ENTRIES: &str = "
+pub(crate) const REMOVE_ENTRIES: &str = "
 -- unfile
 DELETE FROM filed USING unnest($2::bytea[], $3::text[]) AS it (facet, container)
 WHERE filed.tenant = $1 AND filed.facet = it.facet AND filed.container = it.container
     AND filed.created_at = $4 AND filed.token = $5";
-
-pub(crate) async fn remove_entries(
-    transaction: &Transaction,
-    number: i64,
-    record: &TokenRecord,
-) -> Result<(), StoreError> {
-    each_entry(transaction, REMOVE_ENTRIES, number, record).await
-}
 
 /// Most updates change nothing that a token is found by.
 pub(crate) async fn replace_entries(
@@ -38,11 +30,12 @@ pub(crate) async fn replace_entries(
     if is_found_alike(&token.record, after) {
         return Ok(());
     }
-    remove_entries(transaction, *number, &token.record).await?;
+    each_entry(transaction, REMOVE_ENTRIES, *number, &token.record).await?;
     each_entry(transaction, INSERT_ENTRIES, *number, after).await
 }
 
-async fn each_entry(
+/// Inserts or removes the entries of a token.
+pub(crate) async fn each_entry(
     transaction: &Transaction,
     sql: &str,
     number: i64,

@@ -19,7 +19,7 @@ use crate::{
             statement::{PostgresClient, not_after, raw},
             transaction::Transaction,
         },
-        tokens::entries::{remove_entries, replace_entries},
+        tokens::entries::{REMOVE_ENTRIES, each_entry, replace_entries},
     },
     rules::tokens::{
         rows::{
@@ -189,12 +189,12 @@ impl TokenTransaction for Transaction {
         number: i64,
         record: &TokenRecord,
     ) -> Result<(), StoreError> {
-        remove_entries(self, number, record).await?;
+        each_entry(self, REMOVE_ENTRIES, number, record).await?;
         remove_row(self, number).await
     }
 
     async fn earliest_time(&self, at: Timestamp) -> Result<Timestamp, StoreError> {
-        not_after(self, self.clock(), at).await
+        not_after(self, self.client()?.clock, at).await
     }
 }
 

@@ -19,7 +19,7 @@ use crate::sql::{ColumnReader, Execute, Parameter, Statements, optional, paramet
 #[derive(Debug)]
 pub(crate) struct ChainStatements {
     pub(crate) list_heads: &'static str,
-    /// Heads, each with the time of the oldest record.
+    /// Heads, each with the time of the oldest record. One statement sees one instant.
     pub(crate) list_chains: &'static str,
     pub(crate) list_checkpoints: &'static str,
     /// Of every chain, in their order.

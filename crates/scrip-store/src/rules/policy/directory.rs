@@ -114,17 +114,17 @@ fn grouped<T>(rows: Vec<(TenantId, T)>) -> HashMap<TenantId, Vec<T>> {
 
 /// How the rows of a table are read. Two texts, for a condition that may not hold would keep the
 /// engine from using an index.
-pub(crate) struct Table {
-    pub(crate) kind: &'static str,
-    pub(crate) all: &'static str,
-    pub(crate) of_one: &'static str,
+struct Table {
+    kind: &'static str,
+    all: &'static str,
+    of_one: &'static str,
 }
 
 /// The tables of tenants' keys, which the embedded engine keeps apart from other rows. Columns:
 /// tenant, key, and the version of a sealing key.
 pub(crate) struct KeyTables {
-    pub(crate) tenant_keys: Table,
-    pub(crate) lasting_keys: Table,
+    tenant_keys: Table,
+    lasting_keys: Table,
 }
 
 /// The rows of a table that can be read, each with its tenant, which is its first column.
@@ -155,15 +155,37 @@ async fn read<T>(
 
 /// A table's two texts, which differ at the end.
 macro_rules! table {
-    ($kind:literal, $sql:literal, $tenant:literal) => {
-        $crate::rules::policy::directory::Table {
-            kind: $kind,
-            all: $sql,
-            of_one: concat!($sql, " WHERE ", $tenant, " = $1"),
+    ($kind:literal, $sql:expr, $tenant:literal) => {
+        Table { kind: $kind, all: $sql, of_one: concat!($sql, " WHERE ", $tenant, " = $1") }
+    };
+}
+
+macro_rules! key_tables {
+    ($wrapped:literal) => {
+        KeyTables {
+            tenant_keys: table!(
+                "tenant key",
+                concat!(
+                    "-- list_tenant_keys\nSELECT tenant, ",
+                    $wrapped,
+                    ", version FROM tenant_keys"
+                ),
+                "tenant"
+            ),
+            lasting_keys: table!(
+                "lasting key",
+                concat!("-- list_lasting_keys\nSELECT tenant, ", $wrapped, " FROM lasting_keys"),
+                "tenant"
+            ),
         }
     };
 }
-pub(crate) use table;
+
+/// A row in which something else stands before the key cannot be read.
+pub(crate) const SQLITE_KEYS: KeyTables =
+    key_tables!("CASE WHEN apart = zeroblob(1024) THEN wrapped END");
+
+pub(crate) const POSTGRES_KEYS: KeyTables = key_tables!("wrapped");
 
 fn tenant_key(row: &dyn ColumnReader) -> Result<(u32, Sealed), StoreError> {
     Ok((required(row, 2)?, wrapped_key(row)?))

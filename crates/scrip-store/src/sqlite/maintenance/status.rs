@@ -6,14 +6,13 @@ use rusqlite::Connection;
 use scrip_core::{
     audit::{AuditRecord, NotedTime},
     measure::StoreMeasures,
-    store::{Maintenance, StoreError, StoreFuture, StoreStatus},
+    store::{Ending, Maintenance, StoreError, StoreFuture, StoreStatus},
     time::Timestamp,
 };
 
 use crate::{
     rules::{
         status::{find_number, list_counts, list_key_versions},
-        sweep::Ending,
         time::{known_time, note_time},
     },
     sql::run_ready,
@@ -50,20 +49,17 @@ fn size(path: &Path) -> u64 {
 }
 
 impl Maintenance for SqliteStore {
-    fn sweep_tokens(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        Box::pin(self.writer.write(move |it| sweep(it, Ending::Token, ended, &audit)))
-    }
-
-    fn sweep_token_intents(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        Box::pin(self.writer.write(move |it| sweep(it, Ending::TokenIntent, ended, &audit)))
+    fn sweep(
+        &self,
+        ending: Ending,
+        ended: Timestamp,
+        audit: AuditRecord,
+    ) -> StoreFuture<'_, usize> {
+        Box::pin(self.writer.write(move |it| sweep(it, ending, ended, &audit)))
     }
 
     fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize> {
         Box::pin(self.writer.write(move |it| sweep_cvcs(it, ended)))
-    }
-
-    fn sweep_sessions(&self, ended: Timestamp, audit: AuditRecord) -> StoreFuture<'_, usize> {
-        Box::pin(self.writer.write(move |it| sweep(it, Ending::Session, ended, &audit)))
     }
 
     fn note_time(&self, noted: NotedTime) -> StoreFuture<'_, ()> {

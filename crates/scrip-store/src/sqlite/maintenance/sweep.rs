@@ -6,17 +6,14 @@ use rusqlite::{Connection, Row, params_from_iter};
 use scrip_core::{
     audit::AuditRecord,
     id::{SessionId, TenantId, TokenIntentId},
-    store::StoreError,
+    store::{Ending, StoreError},
     time::Timestamp,
 };
 use uuid::Uuid;
 
 use crate::{
-    rules::{
-        sweep::Ending,
-        tokens::{rows::numbered_token, writes::TokenTransaction},
-    },
-    sql::{Parameter, Statements, WriteTransaction, parameters, run_ready},
+    rules::tokens::{rows::numbered_token, writes::TokenTransaction},
+    sql::{Statements, WriteTransaction, delete_some, parameters, run_ready},
     sqlite::{
         engine::{
             connection::overwriting,
@@ -33,25 +30,8 @@ const ENDED_AT_ONCE: i64 = 8;
 /// A code lies beside its neighbours.
 const CVCS_AT_ONCE: i64 = 128;
 
-/// What has ended, whosever it is.
+/// What has ended, without tenants that are in the way.
 macro_rules! list_ended {
-    ($name:literal, $table:literal, $end:literal) => {
-        concat!(
-            "-- ",
-            $name,
-            "\nSELECT seq, tenant, id FROM ",
-            $table,
-            " WHERE ",
-            $end,
-            " <= $1 ORDER BY ",
-            $end,
-            " LIMIT $2"
-        )
-    };
-}
-
-/// The same, without tenants that are in the way.
-macro_rules! list_ended_but {
     ($name:literal, $table:literal, $end:literal) => {
         concat!(
             "-- ",
@@ -68,26 +48,8 @@ macro_rules! list_ended_but {
 }
 
 const LIST_TOKENS: &str = list_ended!("list_ended_tokens", "tokens", "expires_at");
-const LIST_TOKENS_BUT: &str = list_ended_but!("list_ended_tokens_but", "tokens", "expires_at");
 const LIST_INTENTS: &str = list_ended!("list_ended_intents", "token_intents", "expires_at");
-const LIST_INTENTS_BUT: &str =
-    list_ended_but!("list_ended_intents_but", "token_intents", "expires_at");
 const LIST_SESSIONS: &str = list_ended!("list_ended_sessions", "sessions", "ends_at");
-const LIST_SESSIONS_BUT: &str = list_ended_but!("list_ended_sessions_but", "sessions", "ends_at");
-
-struct ListStatements {
-    list: &'static str,
-    list_but: &'static str,
-}
-
-fn list_statements(ending: Ending) -> ListStatements {
-    let (list, list_but) = match ending {
-        Ending::Token => (LIST_TOKENS, LIST_TOKENS_BUT),
-        Ending::TokenIntent => (LIST_INTENTS, LIST_INTENTS_BUT),
-        Ending::Session => (LIST_SESSIONS, LIST_SESSIONS_BUT),
-    };
-    ListStatements { list, list_but }
-}
 
 /// A row's number, its tenant as the row has it, and its id.
 struct EndedRow {
@@ -108,11 +70,18 @@ fn uuid(bytes: &[u8]) -> Uuid {
 
 fn list_ended(
     connection: &Connection,
-    sql: &str,
-    parameters: &[Parameter<'_>],
+    ending: Ending,
+    ended: Timestamp,
+    left_out: &[String],
 ) -> Result<Vec<EndedRow>, StoreError> {
+    let sql = match ending {
+        Ending::Token => LIST_TOKENS,
+        Ending::TokenIntent => LIST_INTENTS,
+        Ending::Session => LIST_SESSIONS,
+    };
+    let some = parameters![ended, left_out.join(" "), ENDED_AT_ONCE];
     let mut statement = connection.prepare_cached(sql).map_err(fault)?;
-    let rows = statement.query_map(params_from_iter(parameters), |row: &Row<'_>| {
+    let rows = statement.query_map(params_from_iter(&some), |row: &Row<'_>| {
         let (tenant, id) = (row.get(1)?, row.get_ref(2)?.as_bytes()?.to_vec());
         Ok(EndedRow { seq: row.get(0)?, tenant, id })
     });
@@ -177,18 +146,16 @@ pub(crate) fn sweep(
     ended: Timestamp,
     audit: &AuditRecord,
 ) -> Result<usize, StoreError> {
-    let ListStatements { list, list_but } = list_statements(ending);
     let end =
         |within: &mut Transaction<'_>, it: &EndedRow| run_ready(end(within, ending, it, audit));
-    let some = list_ended(transaction, list, &parameters![ended, ENDED_AT_ONCE])?;
+    let some = list_ended(transaction, ending, ended, &[])?;
     let Err(mut error) = some.iter().try_for_each(|it| end(transaction, it)) else {
         return Ok(some.len());
     };
     transaction.take_back()?;
     let mut left_out: Vec<String> = Vec::new();
     loop {
-        let but = parameters![ended, left_out.join(" "), ENDED_AT_ONCE];
-        let some = list_ended(transaction, list_but, &but)?;
+        let some = list_ended(transaction, ending, ended, &left_out)?;
         let mut removed = 0_usize;
         for it in &some {
             match transaction.or_nothing(|within| end(within, it)) {
@@ -212,25 +179,21 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|it| format!("{it:02X}")).collect()
 }
 
-const SWEEP_CVCS: &str = "
--- sweep_cvcs
-DELETE FROM cvcs WHERE token IN (
-    SELECT token FROM cvcs WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2
-)";
+const SWEEP_CVCS: &str =
+    delete_some!(sqlite, "sweep_cvcs", "cvcs", "expires_at <= $1 ORDER BY expires_at", "token");
 
-const SWEEP_INTENT_CVCS: &str = "
--- sweep_intent_cvcs
-DELETE FROM intent_cvcs WHERE intent IN (
-    SELECT intent FROM intent_cvcs WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2
-)";
+const SWEEP_INTENT_CVCS: &str = delete_some!(
+    sqlite,
+    "sweep_intent_cvcs",
+    "intent_cvcs",
+    "expires_at <= $1 ORDER BY expires_at",
+    "intent"
+);
 
 pub(crate) const STATEMENTS: &[&str] = &[
     LIST_TOKENS,
-    LIST_TOKENS_BUT,
     LIST_INTENTS,
-    LIST_INTENTS_BUT,
     LIST_SESSIONS,
-    LIST_SESSIONS_BUT,
     FIND_ENDED,
     DELETE_INTENT,
     DELETE_SESSION,

@@ -8,13 +8,13 @@ use scrip_seal::WrappedTenantKeys;
 use crate::{
     rules::policy::{
         changes::{DELETE_TENANT, FIND_API_KEY, PolicyTransaction},
-        directory::KeyTables,
+        directory::{KeyTables, SQLITE_KEYS},
     },
     sql::{Statements, parameters},
     sqlite::{
         SqliteStore,
         engine::{connection::overwriting, statement::execute, transaction::Transaction},
-        policy::directory::{APART, KEYS},
+        policy::directory::APART,
     },
 };
 
@@ -29,7 +29,7 @@ INSERT INTO lasting_keys (tenant, apart, wrapped) VALUES ($1, $2, $3)
 ON CONFLICT (tenant) DO UPDATE SET wrapped = $3 WHERE wrapped <> $3";
 
 impl PolicyTransaction for Transaction<'_> {
-    const KEYS: KeyTables = KEYS;
+    const KEYS: KeyTables = SQLITE_KEYS;
 
     async fn put_keys(&self, tenant: TenantId, keys: &WrappedTenantKeys) -> Result<(), StoreError> {
         overwriting(self, || {

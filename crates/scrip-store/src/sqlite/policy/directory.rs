@@ -9,7 +9,7 @@ use scrip_core::{
 use crate::{
     rules::policy::{
         changes::insert_system_keys,
-        directory::{self, KeyTables, directory_version, table},
+        directory::{self, SQLITE_KEYS, directory_version},
     },
     sql::run_ready,
     sqlite::{SqliteStore, engine::statement::at_one_instant},
@@ -18,27 +18,9 @@ use crate::{
 /// What stands before a key in its row, so that the key lies on a page of its own: see the schema.
 pub(crate) const APART: [u8; 1024] = [0; 1024];
 
-/// A row in which something else stands before the key cannot be read.
-pub(crate) const KEYS: KeyTables = KeyTables {
-    tenant_keys: table!(
-        "tenant key",
-        "
--- list_tenant_keys
-SELECT tenant, CASE WHEN apart = zeroblob(1024) THEN wrapped END, version FROM tenant_keys",
-        "tenant"
-    ),
-    lasting_keys: table!(
-        "lasting key",
-        "
--- list_lasting_keys
-SELECT tenant, CASE WHEN apart = zeroblob(1024) THEN wrapped END FROM lasting_keys",
-        "tenant"
-    ),
-};
-
 /// As it is at one instant.
 pub(crate) fn load_directory(connection: &Connection) -> Result<DirectoryRecords, StoreError> {
-    at_one_instant(connection, || run_ready(directory::load_directory(connection, &KEYS)))
+    at_one_instant(connection, || run_ready(directory::load_directory(connection, &SQLITE_KEYS)))
 }
 
 impl DirectoryStore for SqliteStore {

@@ -14,30 +14,12 @@ pub(crate) const INSERT_ENTRY: &str = "
 -- file
 INSERT INTO filed (tenant, facet, container, created_at, token) VALUES ($1, $2, $3, $4, $5)";
 
-const REMOVE_ENTRY: &str = "
+pub(crate) const REMOVE_ENTRY: &str = "
 -- unfile
 DELETE FROM filed
 WHERE tenant = $1 AND facet = $2 AND container = $3 AND created_at = $4 AND token = $5";
 
 pub(crate) const STATEMENTS: &[&str] = &[INSERT_ENTRY, REMOVE_ENTRY];
-
-pub(crate) fn insert_entries(
-    connection: &Connection,
-    tenant: TenantId,
-    seq: i64,
-    record: &TokenRecord,
-) -> Result<(), StoreError> {
-    each_entry(connection, INSERT_ENTRY, tenant, seq, record)
-}
-
-pub(crate) fn remove_entries(
-    connection: &Connection,
-    tenant: TenantId,
-    seq: i64,
-    record: &TokenRecord,
-) -> Result<(), StoreError> {
-    each_entry(connection, REMOVE_ENTRY, tenant, seq, record)
-}
 
 /// Most updates change nothing that a token is found by.
 pub(crate) fn replace_entries(
@@ -50,11 +32,12 @@ pub(crate) fn replace_entries(
     if is_found_alike(&token.record, after) {
         return Ok(());
     }
-    remove_entries(connection, tenant, *number, &token.record)?;
-    insert_entries(connection, tenant, *number, after)
+    each_entry(connection, REMOVE_ENTRY, tenant, *number, &token.record)?;
+    each_entry(connection, INSERT_ENTRY, tenant, *number, after)
 }
 
-fn each_entry(
+/// Inserts or removes the entries of a token.
+pub(crate) fn each_entry(
     connection: &Connection,
     sql: &str,
     tenant: TenantId,

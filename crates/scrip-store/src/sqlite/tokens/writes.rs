@@ -30,7 +30,7 @@ use crate::{
             statement::{at_one_instant, try_insert},
             transaction::Transaction,
         },
-        tokens::entries::{insert_entries, remove_entries, replace_entries},
+        tokens::entries::{INSERT_ENTRY, REMOVE_ENTRY, each_entry, replace_entries},
     },
     uses::Uses,
 };
@@ -146,7 +146,7 @@ impl TokenTransaction for Transaction<'_> {
             let row = parameters![seq, cvc.expires_at, &cvc.sealed];
             self.execute(PUT_CVC, &row).await?;
         }
-        insert_entries(self, tenant, seq, record)?;
+        each_entry(self, INSERT_ENTRY, tenant, seq, record)?;
         Ok(Some(seq))
     }
 
@@ -176,7 +176,7 @@ impl TokenTransaction for Transaction<'_> {
         number: i64,
         record: &TokenRecord,
     ) -> Result<(), StoreError> {
-        remove_entries(self, tenant, number, record)?;
+        each_entry(self, REMOVE_ENTRY, tenant, number, record)?;
         remove_row(self, number).await
     }
 

@@ -25,8 +25,8 @@ fn statements() -> Vec<(String, String)> {
 fn every_statement_of_tokens_and_sessions_is_listed() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
     let tokens = ["writes", "entries", "listing", "survey"].map(|it| format!("sqlite/tokens/{it}"));
-    let others = ["sqlite/maintenance/sweep", "sqlite/engine/write_transaction", "rules/sessions"];
-    let others = others.into_iter().chain(["sqlite/sessions/threeds"]).map(str::to_owned);
+    let others = ["sqlite/maintenance/sweep", "sqlite/engine/write_transaction", "stores/sessions"];
+    let others = others.into_iter().chain(["rules/session_cards"]).map(str::to_owned);
     for file in tokens.into_iter().chain(others) {
         let source = std::fs::read_to_string(format!("{folder}/{file}.rs")).unwrap();
         let list = source.split("const STATEMENTS: &[&str] = &[").nth(1).unwrap();

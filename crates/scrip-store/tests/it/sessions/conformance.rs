@@ -7,7 +7,7 @@ use scrip_core::{
     idempotency::{AnswerRecord, Claimed},
     operations::tenants::delete_tenant::delete_tenant,
     policy::{Mandate, Permission},
-    store::Changed,
+    store::{Changed, Ending},
     threeds::{SessionCard, SessionRecord, SessionWrite},
     time::Timestamp,
     token::{
@@ -327,7 +327,7 @@ async fn what_cannot_be_recorded_is_in_nobodys_way() {
     let sweep = async || {
         let audit: AuditRecord =
             desk.world.vault.audit.of_vault(Operation::ExpireSession, desk.now()).unwrap();
-        desk.store().sweep_sessions(desk.now(), audit).await
+        desk.store().sweep(Ending::Session, desk.now(), audit).await
     };
     assert_eq!(sweep().await.unwrap(), 1);
     assert!(sweep().await.is_err(), "what is left is told");

@@ -7,6 +7,7 @@ use scrip_core::{
     audit::{AuditRecord, Operation},
     operations::tenants::delete_tenant::delete_tenant,
     policy::{Caller, Mandate, Permission},
+    store::Ending,
     token::{
         Batched, Deduplicate, DeleteToken, InsertToken, StoredToken, TokenBatch, TokenRecord,
         TokenType, TokenWrite,
@@ -83,7 +84,7 @@ async fn delete(desk: &StoreHarness, caller: &Caller, id: &str) -> bool {
 
 async fn sweep(desk: &StoreHarness) -> bool {
     let audit = desk.world.vault.audit.of_vault(Operation::ExpireToken, desk.now()).unwrap();
-    desk.store().sweep_tokens(desk.now(), audit).await.is_ok()
+    desk.store().sweep(Ending::Token, desk.now(), audit).await.is_ok()
 }
 
 fn number(desk: &StoreHarness, sql: &str) -> i64 {
