@@ -2,6 +2,7 @@
 
 pub(crate) mod complete_lists;
 mod logs;
+mod page_bounds;
 mod paging;
 mod plans;
 mod rights;

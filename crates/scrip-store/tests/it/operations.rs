@@ -4,6 +4,7 @@ mod card_number;
 mod cvc;
 mod cvc_unrecoverable;
 mod duplicates;
+mod expiry;
 mod intents;
 mod replay;
 mod rights;

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
+    audit::{AuditRecord, Operation},
     error::Error,
     id::{ApiKeyId, ApplicationId},
     operations::{
@@ -29,9 +30,11 @@ use scrip_core::{
         },
     },
     policy::{
-        AccessPolicy, ApiKeyText, ApplicationKind, DeduplicationBehavior, Mandate, Name, Needs,
-        Permission, Quotas, Settings, SystemKeys, Tenant, Transform,
+        AccessPolicy, AccessSessionId, ApiKeyText, ApplicationKind, DeduplicationBehavior, Mandate,
+        Name, Needs, Permission, Quotas, Settings, Signed, SystemKeys, Tenant, Transform,
     },
+    store::{Beside, Changed},
+    time::Clock,
 };
 use scrip_seal::Sealed;
 use scrip_testing::{
@@ -53,6 +56,7 @@ on_every_engine! {
     a_change_needs_a_policy_that_is_whole
     a_change_needs_an_application_that_still_may
     access_sessions_are_listed_and_revoked_in_their_tenant_only
+    authorized_access_session_keeps_its_first_rights
 }
 
 fn operator(tenant: &Arc<Tenant>) -> Mandate {
@@ -350,4 +354,22 @@ async fn access_sessions_are_listed_and_revoked_in_their_tenant_only(world: Vaul
     assert!(matches!(revoke(mine).await, Err(Error::NotFound)));
     assert!(vault.store.find_access_session(mine).await.unwrap().is_none());
     assert_eq!((list(&one).await.len(), list(&two).await.len()), (0, 1));
+}
+
+/// Two requests may both have found the session without rights. The store decides between them.
+async fn authorized_access_session_keeps_its_first_rights(world: VaultHarness) {
+    let tenant = world.tenant(Settings::default()).await;
+    let key = authorized(&world, &tenant).await;
+    let id = AccessSessionId(world.directory().await.digest(&key));
+    let store = &world.vault.store;
+    let first = store.find_access_session(id).await.unwrap().unwrap();
+    let mut record = first.record.clone();
+    record.authorized.as_mut().unwrap().access = plain(TOKENS);
+    let mandate = operator(&tenant);
+    let audit = AuditRecord::of(Operation::AuthorizeAccessSession, &mandate, world.clock.now());
+    let written = Beside { audit, entity: record.application.to_string(), answer: None };
+    let second = Signed::new(&tenant.keys, record);
+    let authorized = store.authorize_access_session(mandate, second, written).await.unwrap();
+    assert_eq!(authorized, Changed::Stale);
+    assert_eq!(store.find_access_session(id).await.unwrap(), Some(first));
 }

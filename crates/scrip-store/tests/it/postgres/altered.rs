@@ -17,7 +17,9 @@ use tokio_postgres::{Client, NoTls};
 
 use crate::{
     sessions::altered::{get, noticed, notify, played},
-    sqlite::altered::{text, vault_with_card},
+    sqlite::altered::{
+        check_moved_duplicate_key, move_duplicate_key, text, vault_with_card, vault_with_two_cards,
+    },
 };
 
 /// A column, and what somebody makes of it, one value at a time.
@@ -157,6 +159,16 @@ async fn an_altered_column_of_a_token_is_noticed() {
         assert!(shown.contains("4242424242424242") && !shown.contains("\"123\""), "{shown}");
         outside.put_back(table).await;
     }
+}
+
+#[tokio::test]
+async fn duplicate_key_of_another_token_is_noticed() {
+    let (world, caller, ids) = vault_with_two_cards(Engine::Postgres).await;
+    let outside = Outside::of(&world).await;
+    for sql in move_duplicate_key(&ids) {
+        assert!(outside.write(&sql).await, "{sql}");
+    }
+    check_moved_duplicate_key(&world, &caller).await;
 }
 
 /// Entries are in no seal, but what they lead to is: a token is never shown as what it is not.

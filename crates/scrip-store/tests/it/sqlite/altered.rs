@@ -15,6 +15,7 @@ use scrip_core::{
 use scrip_testing::{
     clock::START,
     policy::{TOKENS, rule, ruled},
+    requests::{DEBIT, VISA, card, create},
     vault_harness::{Engine, VaultHarness, containers},
 };
 use serde_json::json;
@@ -184,4 +185,45 @@ async fn nothing_can_be_moved_to_another_row() {
     outside.execute(give, [tenant.id.0.as_bytes()]).unwrap();
     let given = get_token(&world.vault, &stranger, &id).await;
     assert!(matches!(given, Err(Error::Internal(_))), "{given:?}");
+}
+
+/// Two tokens of different cards. The second is to be given the duplicate key of the first, which
+/// then has none.
+pub(crate) async fn vault_with_two_cards(engine: Engine) -> (VaultHarness, Caller, [TokenId; 2]) {
+    let world = VaultHarness::open(engine).await;
+    let tenant = world.tenant(Settings::default()).await;
+    let caller = world.caller(&tenant, ruled([rule("/", Transform::Reveal, TOKENS)])).await;
+    let first = create(&world.vault, &caller, card(VISA)).await.unwrap().token.id;
+    let second = create(&world.vault, &caller, card(DEBIT)).await.unwrap().token.id;
+    (world, caller, [first, second])
+}
+
+/// The statements that move a duplicate key from one token to another.
+pub(crate) fn move_duplicate_key([from, to]: &[TokenId; 2]) -> [String; 2] {
+    let (from, to) = (from.as_str(), to.as_str());
+    [
+        format!(
+            "UPDATE tokens SET duplicate_key = (SELECT it.duplicate_key FROM tokens AS it
+                 WHERE it.id = '{from}') WHERE id = '{to}'"
+        ),
+        format!("UPDATE tokens SET duplicate_key = NULL WHERE id = '{from}'"),
+    ]
+}
+
+/// A create with deduplication of the first card. It must not be answered with the second.
+pub(crate) async fn check_moved_duplicate_key(world: &VaultHarness, caller: &Caller) {
+    let mut again = card(VISA);
+    again.deduplicate = Some(true);
+    let outcome = create(&world.vault, caller, again).await;
+    assert!(matches!(outcome, Err(Error::Internal(_))), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn duplicate_key_of_another_token_is_noticed() {
+    let (world, caller, ids) = vault_with_two_cards(Engine::Sqlite).await;
+    let outside = Connection::open(world.file()).unwrap();
+    for sql in move_duplicate_key(&ids) {
+        assert_eq!(outside.execute(&sql, []).unwrap(), 1, "{sql}");
+    }
+    check_moved_duplicate_key(&world, &caller).await;
 }
