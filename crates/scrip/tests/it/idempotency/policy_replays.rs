@@ -159,8 +159,10 @@ fn token_intent_replay_needs_the_permission_in_the_containers_of_the_intent() {
     };
     let created = SHARED.post(&keys.management, "/applications", &application("/first/")).is(201);
     let (path, key) = (format!("/applications/{}", text(&created, "id")), text(&created, "key"));
-    let body = json!({"type": "card_number", "data": "4242424242424242", "containers": ["/first/"]});
-    let create = || SHARED.ask("POST", "/token-intents").key(&key).once("intent").json(&body).send();
+    let body =
+        json!({"type": "card_number", "data": "4242424242424242", "containers": ["/first/"]});
+    let create =
+        || SHARED.ask("POST", "/token-intents").key(&key).once("intent").json(&body).send();
     let first = create();
     assert_eq!(first.status, 201, "{}", first.text);
     assert_eq!(create().text, first.text);
