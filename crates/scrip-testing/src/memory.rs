@@ -41,6 +41,8 @@ pub struct MemoryStore {
 struct State {
     /// In the order of their making.
     tokens: Vec<Row>,
+    /// The last number of a token, where numbers are never reused.
+    last_number: Option<i64>,
     intents: Vec<(TenantId, StoredTokenIntent)>,
     answers: Vec<Answer>,
     audit: Chains,
@@ -71,6 +73,14 @@ impl Row {
 }
 
 impl MemoryStore {
+    /// A model of PostgreSQL, which never reuses the number of a deleted token. The default is a
+    /// model of SQLite, which reuses the highest number.
+    #[must_use]
+    pub fn with_unique_token_numbers() -> Self {
+        let state = State { last_number: Some(0), ..State::default() };
+        Self { state: Mutex::new(state), claims: Claims::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -55,9 +55,11 @@ impl State {
         Ok(Batched::Written(outcomes))
     }
 
-    /// As an engine numbers rows: the number of one that was last, and is gone, may come again.
-    fn next_number(&self) -> i64 {
-        self.tokens.iter().map(|it| it.number).max().unwrap_or(0) + 1
+    fn next_number(&mut self) -> i64 {
+        let highest = self.tokens.iter().map(|it| it.number).max().unwrap_or(0);
+        let number = self.last_number.unwrap_or(highest) + 1;
+        self.last_number = self.last_number.map(|_| number);
+        number
     }
 
     fn convert(
