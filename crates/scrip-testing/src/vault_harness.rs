@@ -71,6 +71,20 @@ impl VaultHarness {
             Engine::Memory => Arc::new(MemoryStore::default()),
             Engine::Sqlite => Arc::new(SqliteStore::open(&folder.path().join("scrip.db")).unwrap()),
         };
+        Self::found(store, folder, database).await
+    }
+
+    /// The model of an engine. It numbers tokens as the engine does, because a cursor may name a
+    /// deleted token.
+    pub async fn open_model(engine: Engine) -> Self {
+        let store = match engine {
+            Engine::Postgres => MemoryStore::with_unique_token_numbers(),
+            Engine::Memory | Engine::Sqlite => MemoryStore::default(),
+        };
+        Self::found(Arc::new(store), tempfile::tempdir().unwrap(), None).await
+    }
+
+    async fn found(store: Arc<dyn Store>, folder: TempDir, database: Option<Database>) -> Self {
         let (vault, clock) = vault_on(store);
         let root = root_key();
         found_vault(&vault, &root).await.unwrap();

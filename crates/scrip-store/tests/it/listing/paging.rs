@@ -2,10 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
@@ -18,7 +15,6 @@ use scrip_core::{
 };
 use scrip_seal::Sealed;
 use scrip_testing::{
-    MemoryStore,
     policy::{TOKENS, rule, ruled},
     requests::{create, new_token, update},
     vault_harness::{Engine, VaultHarness, containers, token_id},
@@ -88,19 +84,6 @@ impl Side {
         Self::of_vault(VaultHarness::open(engine).await).await
     }
 
-    /// The model of an engine. A cursor may name a deleted token, so the model must number tokens
-    /// as the engine does.
-    async fn open_model(engine: Engine) -> Self {
-        let vault = VaultHarness::open(Engine::Memory).await;
-        Self::of_vault(match engine {
-            Engine::Postgres => {
-                vault.with_store(|| Arc::new(MemoryStore::with_unique_token_numbers()))
-            }
-            Engine::Memory | Engine::Sqlite => vault,
-        })
-        .await
-    }
-
     async fn of_vault(world: VaultHarness) -> Self {
         let tenant = world.tenant(Settings::default()).await;
         let owner = world.caller(&tenant, ruled([rule("/", Transform::Mask, TOKENS)])).await;
@@ -166,7 +149,7 @@ struct Walk {
 }
 
 async fn compare(engine: Engine, steps: Vec<Step>) {
-    let mut model = Side::open_model(engine).await;
+    let mut model = Side::of_vault(VaultHarness::open_model(engine).await).await;
     let mut tried = Side::open(engine).await;
     let mut walks: Vec<Walk> = (0..WALKS).map(|_| Walk::default()).collect();
     // Every walk ends before the test does.
