@@ -314,15 +314,18 @@ fn a_certificate_that_the_scheme_does_not_know_leaves_the_session_as_it_is_told(
         lines.any(|it| it.contains("threeds.production.visa"))
     };
     assert!(eventually(taken), "{}", house.log());
-    let failed = shop.authenticate(&id);
-    assert_eq!(shop.visa().seen().len(), asked, "it was let in");
-    // With TLS 1.3 the server says so when the message may have left already.
-    if failed.1["error"]["service_status"] == "503" {
-        assert_failed(&failed, "503");
-        assert_failed(&shop.authenticate(&id), "503");
-    } else {
-        assert_failed(&failed, "502");
-        assert_spent(&shop, &id);
+    // With TLS 1.3 the scheme's alert may arrive when the message has left already, and each request
+    // meets this race anew: 503 leaves the session usable, 502 spends it.
+    for _ in 0..2 {
+        let failed = shop.authenticate(&id);
+        assert_eq!(shop.visa().seen().len(), asked, "it was let in");
+        if failed.1["error"]["service_status"] == "503" {
+            assert_failed(&failed, "503");
+        } else {
+            assert_failed(&failed, "502");
+            assert_spent(&shop, &id);
+            break;
+        }
     }
 }
 
