@@ -108,7 +108,7 @@ impl Asked {
     }
 }
 
-/// An id in a path. A text that cannot be an id is nobody's.
+/// Parses an id of a path. A text that is not an id is a 404, as an unknown id is.
 pub(crate) fn path_id<T>(text: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, Problem> {
     parse(text).ok_or(Problem::Failed(Error::NotFound))
 }

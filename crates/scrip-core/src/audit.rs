@@ -204,7 +204,7 @@ impl AuditRecord {
     pub fn new(operation: Operation, caller: &Caller, at: Timestamp) -> Self {
         let actor = Actor::Application(caller.application());
         let record =
-            Self::of_request(actor, operation, caller.origin(), &caller.tenant().audit_key, at);
+            Self::for_request(actor, operation, caller.origin(), &caller.tenant().audit_key, at);
         Self { api_key: caller.api_key(), ..record }
     }
 
@@ -233,10 +233,10 @@ impl AuditRecord {
 
     fn of_nobody(actor: Actor, operation: Operation, key: &Arc<AuditKey>, at: Timestamp) -> Self {
         let origin = Origin { trace: "".into(), address: Ipv4Addr::LOCALHOST.into() };
-        Self::of_request(actor, operation, &origin, key, at)
+        Self::for_request(actor, operation, &origin, key, at)
     }
 
-    pub(crate) fn of_request(
+    pub(crate) fn for_request(
         actor: Actor,
         operation: Operation,
         origin: &Origin,

@@ -66,7 +66,7 @@ impl PostgresStore {
         self.of(tenant)
     }
 
-    /// Statements about one tenant, which see both logs, and what is beside them, at one instant.
+    /// Statements about one tenant, which see both logs and their heads in one snapshot.
     pub(crate) async fn at_one_instant<T>(
         &self,
         _: Log,
@@ -103,7 +103,7 @@ impl PostgresStore {
         Ok(outcome)
     }
 
-    /// As [`PostgresStore::write`]: whoever writes for a tenant waits for its turn.
+    /// As [`PostgresStore::write`]: writes for one tenant run one after the other.
     pub(crate) async fn write_waiting<T: Outcome>(
         &self,
         tenant: TenantId,

@@ -125,7 +125,7 @@ impl SqliteStore {
         self.log_writer(log).write_if(work, T::is_kept).await
     }
 
-    /// Writes to the vault; waits where others are told that the writer has too much to do.
+    /// Writes to the vault. Waits while the write queue is full instead of failing.
     pub(crate) async fn write_waiting<T: Outcome + Send + 'static>(
         &self,
         tenant: TenantId,

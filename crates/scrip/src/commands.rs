@@ -243,7 +243,7 @@ impl Operator {
     }
 }
 
-/// For a warning beside whatever else is said.
+/// Prints a warning in addition to the output of the command.
 pub(crate) fn alterations(directory: &Directory) -> Vec<String> {
     let say = |it: &Alteration| match it.tenant {
         Some(id) => format!("tenant {id}: {}", it.what),

@@ -17,6 +17,6 @@ pub(crate) async fn connection_formulas(_: Asked) -> Handled {
 
 pub(crate) async fn permissions(asked: Asked) -> Handled {
     let query = Query::parse(asked.query.as_deref());
-    let kind = query.one_of("application_type", ApplicationKind::parse, KIND_RULE)?;
+    let kind = query.parse_choice("application_type", ApplicationKind::parse, KIND_RULE)?;
     Ok(answer::rendered(application::permissions(kind)))
 }

@@ -35,7 +35,7 @@ pub(crate) async fn method(heard: Heard) -> Handled {
 pub(crate) async fn challenge(heard: Heard) -> Handled {
     let (id, form) = (path_id(&heard.id, SessionId::parse)?, form(&heard.body)?);
     let Heard { app, directory, origin, .. } = &heard;
-    // An error message proves nothing, so it changes nothing; whoever waits need not wait longer.
+    // An error message proves nothing, so it changes nothing; the waiting page ends at once.
     if form.one("cres")?.is_none() && form.one("erro")?.is_some() {
         let page = page::Page::Challenge { id, is_completed: false, is_successful: false };
         return Ok(page.response(app.vault.chance));

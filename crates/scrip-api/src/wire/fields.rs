@@ -75,7 +75,7 @@ impl Fields {
     }
 
     /// A text that is one of the values it may have.
-    pub(crate) fn one_of<T>(
+    pub(crate) fn parse_choice<T>(
         &mut self,
         name: &'static str,
         text: Field<String>,

@@ -35,11 +35,11 @@ pub(crate) fn parse(query: &Query<'_>) -> Result<LogsAsked, ParseError> {
         return Err(invalid("entity_id", "must have at most 512 characters"));
     }
     let filter = RecordFilter {
-        entity_type: query.one_of("entity_type", EntityType::parse, known)?,
+        entity_type: query.parse_choice("entity_type", EntityType::parse, known)?,
         entity: entity.map(str::to_owned),
-        operation: query.one_of("operation", Operation::parse, known)?,
-        outcome: query.one_of("outcome", parse_outcome, known)?,
-        actor: query.one_of(
+        operation: query.parse_choice("operation", Operation::parse, known)?,
+        outcome: query.parse_choice("outcome", parse_outcome, known)?,
+        actor: query.parse_choice(
             "actor_id",
             ApplicationId::parse,
             "must be the id of an application",

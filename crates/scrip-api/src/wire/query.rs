@@ -38,7 +38,7 @@ impl<'a> Query<'a> {
     }
 
     /// The same, as one of the values that it may have.
-    pub(crate) fn one_of<T>(
+    pub(crate) fn parse_choice<T>(
         &self,
         name: &'static str,
         parse: impl Fn(&str) -> Option<T>,

@@ -76,7 +76,7 @@ impl<T: ?Sized> Remember<T> {
 
 impl Remember<Written> {
     /// For a batch of one.
-    pub(crate) fn of_one(self) -> Remember<[Written]> {
+    pub(crate) fn for_single_token(self) -> Remember<[Written]> {
         let render = self.render;
         let none = || Rendered::plain(500, String::new());
         Remember::new(self.claim, move |all: &[Written]| {

@@ -11,7 +11,7 @@ use crate::{
 /// Each method is one transaction.
 pub trait Maintenance: Send + Sync {
     /// Removes some of what had ended by then, each with a record of its own, which is this one; how
-    /// many. Whoever else sweeps at the same time removes others.
+    /// many. Concurrent sweeps remove different rows.
     fn sweep(&self, ending: Ending, ended: Timestamp, audit: AuditRecord)
     -> StoreFuture<'_, usize>;
 

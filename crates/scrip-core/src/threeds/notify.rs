@@ -34,7 +34,7 @@ pub(crate) async fn notify(
         let writing = Writing {
             tenant: &tenant,
             cause: Cause::Outsider(origin),
-            audit: AuditRecord::of_request(Actor::Outsider, operation, origin, key, now),
+            audit: AuditRecord::for_request(Actor::Outsider, operation, origin, key, now),
             outcome: "done",
             used: None,
             answer: None,

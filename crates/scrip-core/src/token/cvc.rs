@@ -101,7 +101,7 @@ pub(crate) fn gives_cvc(token_type: TokenType, data: &Plain) -> bool {
     token_type.has_cvc() && data.expose().get("cvc").is_some_and(|it| !it.is_null())
 }
 
-/// The data with its code, for whoever may see both.
+/// The data with its code, for a caller that may see both.
 pub(crate) fn with_cvc(mut data: Plain, cvc: Option<&Cvc>) -> Plain {
     if let (Some(cvc), Some(object)) = (cvc, data.expose_mut().as_object_mut()) {
         object.insert("cvc".to_owned(), cvc.expose().into());

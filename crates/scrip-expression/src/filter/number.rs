@@ -14,14 +14,14 @@ fn made<'a>(number: Decimal) -> Filtered<'a> {
     number.into_value().map(Datum::Owned)
 }
 
-pub(crate) fn of_one<'a>(
+pub(crate) fn apply_to_number<'a>(
     input: &Input<'_, 'a>,
     calculate: fn(Decimal) -> Calculated,
 ) -> Filtered<'a> {
     made(calculate(Decimal::of(&input.value)?)?)
 }
 
-pub(crate) fn of_two<'a>(
+pub(crate) fn apply_to_two_numbers<'a>(
     input: &Input<'_, 'a>,
     calculate: fn(Decimal, Decimal) -> Calculated,
 ) -> Filtered<'a> {

@@ -107,7 +107,7 @@ impl AccessSessionStore {
         })
     }
 
-    /// Whoever comes second finds it authorized.
+    /// A session is authorized once: a second authorization changes no row.
     fn authorize_access_session(
         &self,
         mandate: Mandate,

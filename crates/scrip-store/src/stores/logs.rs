@@ -21,7 +21,7 @@ impl AuditStore {
         Box::pin(self.access.record(access))
     }
 
-    /// Without those that cannot be read, which stand in nobody else's way: verifying finds them.
+    /// Without records that cannot be read, which must not hide the others: verification reports them.
     fn list_heads(&self, log: Log) -> StoreFuture<'_, Vec<Head>> {
         Box::pin(async move {
             let sql = Self::chain_statements(log).list_heads;

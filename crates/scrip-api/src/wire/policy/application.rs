@@ -29,7 +29,7 @@ pub(crate) fn parse_new(body: Plain) -> Result<NewApplication, ParseError> {
     let mut fields = Fields::of(body)?;
     let name = parse_name(&mut fields);
     let kind = fields.required_text("type");
-    let kind = fields.one_of("type", kind, ApplicationKind::parse, KIND_RULE);
+    let kind = fields.parse_choice("type", kind, ApplicationKind::parse, KIND_RULE);
     let access = access::parse(&mut fields, Holder::Application);
     let create_key = match fields.boolean("create_key").given() {
         Some(false) => CreateKey::No,

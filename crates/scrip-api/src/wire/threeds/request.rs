@@ -104,7 +104,7 @@ fn named<T>(
     read: impl FnOnce(&str) -> Option<T>,
 ) -> Option<T> {
     let word = fields.text(name);
-    fields.one_of(name, word, read, UNKNOWN)
+    fields.parse_choice(name, word, read, UNKNOWN)
 }
 
 fn challenge_mode(name: &str) -> Option<ChallengeMode> {

@@ -42,7 +42,7 @@ fn parse_source(fields: &mut Fields) -> Option<TokenSource> {
         }
         return Some(TokenSource::Intent(intent));
     }
-    let known = fields.one_of("type", token_type, TokenType::parse, TYPE_RULE);
+    let known = fields.parse_choice("type", token_type, TokenType::parse, TYPE_RULE);
     if known.is_none() {
         fields.require("type");
     }

@@ -27,7 +27,7 @@ const AUTHENTICATION_CHARS_MAX: usize = 256;
 pub(crate) fn parse_new(body: Plain) -> Result<NewTokenIntent, ParseError> {
     let mut fields = Fields::of(body)?;
     let token_type = fields.required_text("type");
-    let token_type = fields.one_of("type", token_type, TokenType::parse, TYPE_RULE);
+    let token_type = fields.parse_choice("type", token_type, TokenType::parse, TYPE_RULE);
     let data = fields.any("data").filter(|it| !it.is_null()).map(Plain::new);
     if data.is_none() {
         fields.require("data");

@@ -24,6 +24,6 @@ pub async fn create_token(
     let mut draft = Draft::new(vault, caller, new, source, now)?;
     draft.spend_guesses(vault).await?;
     let batch = Batch::new(caller, Operation::CreateToken, vec![draft], now);
-    let mut written = batch.write(vault, remember.map(Remember::of_one)).await?;
+    let mut written = batch.write(vault, remember.map(Remember::for_single_token)).await?;
     written.pop().ok_or_else(|| Error::Internal("a batch of one wrote none".into()))
 }

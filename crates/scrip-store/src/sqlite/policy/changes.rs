@@ -64,7 +64,7 @@ impl PolicyTransaction for Transaction<'_> {
 
 impl SqliteStore {
     /// The keys are gone from the tables; the log that had them is cut before the answer, unless
-    /// somebody reads for longer than a client waits.
+    /// a reader is active for longer than a client waits.
     pub(crate) async fn erase_log(&self) -> Result<(), StoreError> {
         self.writer.progress.cut_asked.store(true, Ordering::Relaxed);
         self.writer.write(|_| Ok(())).await

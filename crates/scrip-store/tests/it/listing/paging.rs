@@ -81,10 +81,10 @@ struct Side {
 
 impl Side {
     async fn open(engine: Engine) -> Self {
-        Self::of_vault(VaultHarness::open(engine).await).await
+        Self::with_vault(VaultHarness::open(engine).await).await
     }
 
-    async fn of_vault(world: VaultHarness) -> Self {
+    async fn with_vault(world: VaultHarness) -> Self {
         let tenant = world.tenant(Settings::default()).await;
         let owner = world.caller(&tenant, ruled([rule("/", Transform::Mask, TOKENS)])).await;
         let rules = [rule("/a/", Transform::Mask, TOKENS), rule("/b/", Transform::Reveal, TOKENS)];
@@ -149,7 +149,7 @@ struct Walk {
 }
 
 async fn compare(engine: Engine, steps: Vec<Step>) {
-    let mut model = Side::of_vault(VaultHarness::open_model(engine).await).await;
+    let mut model = Side::with_vault(VaultHarness::open_model(engine).await).await;
     let mut tried = Side::open(engine).await;
     let mut walks: Vec<Walk> = (0..WALKS).map(|_| Walk::default()).collect();
     // Every walk ends before the test does.

@@ -89,7 +89,7 @@ fn another_kind_of_application_is_not_let_in() {
     assert_eq!(world.state(), before);
 }
 
-fn of_permissions() -> impl Iterator<Item = (&'static Route, Permission)> {
+fn routes_with_permissions() -> impl Iterator<Item = (&'static Route, Permission)> {
     ROUTES.iter().filter_map(|route| match route.needs {
         Needs::Permission(permission) => Some((route, permission)),
         Needs::Key | Needs::Kind(_) => None,
@@ -99,7 +99,7 @@ fn of_permissions() -> impl Iterator<Item = (&'static Route, Permission)> {
 #[test]
 fn every_other_permission_is_not_enough() {
     let world = TenantHarness::new(&COVERED);
-    for (route, needed) in of_permissions() {
+    for (route, needed) in routes_with_permissions() {
         let others = |kind| {
             let mut all = permissions_of(kind);
             all.retain(|it| *it != needed);
@@ -123,7 +123,7 @@ fn every_other_permission_is_not_enough() {
 #[test]
 fn a_permission_in_another_container_is_not_enough() {
     let world = TenantHarness::new(&COVERED);
-    for (route, needed) in of_permissions().filter(|(_, it)| it.is_of_containers()) {
+    for (route, needed) in routes_with_permissions().filter(|(_, it)| it.is_of_containers()) {
         let mut others = permissions_of(ApplicationKind::Private);
         others.retain(|it| *it != needed);
         let mut keys = Vec::new();
