@@ -10,7 +10,7 @@ use std::{
 use anyhow::Result;
 use syn::{Item, spanned::Spanned};
 
-use crate::{imports, modules, parameters, sources};
+use crate::{imports, modules, names, parameters, prose, sources};
 
 /// Folders with more source files than this are listed.
 const FOLDER_FILES_SHOWN: usize = 15;
@@ -35,6 +35,15 @@ pub fn report(root: &Path) -> Result<String> {
     }
     writeln!(text, "Rust lines without tests: {total}")?;
     writeln!(text, "anonymous tuple parameters in src folders: {tuples}")?;
+    let repeated = names::repeated_types(root)?.len();
+    writeln!(text, "type names used more than once in a crate: {repeated}")?;
+    let (refused, tests) = (names::refused_test_names(root)?, names::test_names(root)?);
+    writeln!(text, "test names with a refused beginning: {} of {}", refused.len(), tests.len())?;
+    let refused = names::refused_names(root)?.len();
+    writeln!(text, "module and type names of one refused word: {refused}")?;
+    let density = prose::dialect_density(root)?;
+    let share = density.per_thousand_lines();
+    writeln!(text, "dialect words: {}, {share:.1} for each 1,000 lines", density.words)?;
     for (folder, count) in files_per_folder(root)? {
         if count > FOLDER_FILES_SHOWN {
             let name = folder.strip_prefix(root).unwrap_or(&folder).display();

@@ -4,5 +4,7 @@
 pub mod figures;
 pub mod imports;
 pub mod modules;
+pub mod names;
 pub mod parameters;
+pub mod prose;
 pub mod sources;

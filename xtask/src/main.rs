@@ -1,12 +1,14 @@
 //! Project automation. `cargo run -p xtask -- figures [ROOT]` prints the figures of a tree,
 //! `cargo run -p xtask -- cycles CRATE_FOLDER` the import cycles of a crate,
-//! `cargo run -p xtask -- parameters FOLDER` the functions whose parameters break a rule.
+//! `cargo run -p xtask -- parameters FOLDER` the functions whose parameters break a rule,
+//! `cargo run -p xtask -- names [FOLDER]` the names that break a rule.
 
 #![expect(clippy::print_stdout, reason = "a command line tool")]
 
 use std::{env, path::PathBuf};
 
 use anyhow::{Result, bail};
+use xtask::names;
 
 fn main() -> Result<()> {
     let mut arguments = env::args().skip(1);
@@ -39,7 +41,23 @@ fn main() -> Result<()> {
                 );
             }
         }
-        _ => bail!("usage: xtask figures|cycles|imports|parameters [FOLDER]"),
+        Some("names") => {
+            for definitions in names::repeated_types(&folder)? {
+                println!("type name used {} times", definitions.len());
+                print_definitions(&definitions);
+            }
+            println!("refused test names");
+            print_definitions(&names::refused_test_names(&folder)?);
+            println!("refused names of modules and types");
+            print_definitions(&names::refused_names(&folder)?);
+        }
+        _ => bail!("usage: xtask figures|cycles|imports|parameters|names [FOLDER]"),
     }
     Ok(())
+}
+
+fn print_definitions(definitions: &[names::Definition]) {
+    for it in definitions {
+        println!("  {} {}", it.name, it.file.display());
+    }
 }
