@@ -1,4 +1,4 @@
-# Samples of the tag API keys. One section for each operation; CONTRIBUTING.md says how to add one.
+# Samples of the tag API keys. One section for each operation: see CONTRIBUTING.md.
 
 # operation: regenerate_application_key
 # Removed: the response is always 410. Create a second key and delete the old one.

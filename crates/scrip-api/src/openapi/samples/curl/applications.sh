@@ -1,4 +1,4 @@
-# Samples of the tag Applications. One section for each operation; CONTRIBUTING.md says how to add one.
+# Samples of the tag Applications. One section for each operation: see CONTRIBUTING.md.
 
 # operation: list_applications
 curl -sS --fail-with-body "$SCRIP_URL/applications?type=private&page=1&size=100" \

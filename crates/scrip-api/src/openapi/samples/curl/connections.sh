@@ -1,4 +1,4 @@
-# Samples of the tag Connections. One section for each operation; CONTRIBUTING.md says how to add one.
+# Samples of the tag Connections. One section for each operation: see CONTRIBUTING.md.
 
 # operation: list_connection_formulas
 curl -sS --fail-with-body "$SCRIP_URL/orchestration/connection_formulas" \

@@ -1,4 +1,4 @@
-# Samples of the tag Logs. One section for each operation; CONTRIBUTING.md says how to add one.
+# Samples of the tag Logs. One section for each operation: see CONTRIBUTING.md.
 
 # operation: list_logs
 # For the next page, add &start= and the value of pagination.next.

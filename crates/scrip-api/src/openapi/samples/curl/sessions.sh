@@ -1,4 +1,4 @@
-# Samples of the tag Sessions. One section for each operation; CONTRIBUTING.md says how to add one.
+# Samples of the tag Sessions. One section for each operation: see CONTRIBUTING.md.
 
 # operation: create_access_session
 # With the key of a public application. Send the nonce to your backend.

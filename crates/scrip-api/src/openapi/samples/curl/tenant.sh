@@ -1,4 +1,4 @@
-# Samples of the tag Tenant. One section for each operation; CONTRIBUTING.md says how to add one.
+# Samples of the tag Tenant. One section for each operation: see CONTRIBUTING.md.
 
 # operation: get_tenant
 curl -sS --fail-with-body "$SCRIP_URL/tenants/self" \

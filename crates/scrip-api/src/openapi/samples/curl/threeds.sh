@@ -1,4 +1,4 @@
-# Samples of the tag 3-D Secure. One section for each operation; CONTRIBUTING.md says how to add one.
+# Samples of the tag 3-D Secure. One section for each operation: see CONTRIBUTING.md.
 
 # operation: create_session
 # A session of a merchant. For a customer, send "device": "browser" and device_info instead of the type.

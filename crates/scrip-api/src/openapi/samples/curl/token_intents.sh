@@ -1,4 +1,4 @@
-# Samples of the tag Token intents. One section for each operation; CONTRIBUTING.md says how to add one.
+# Samples of the tag Token intents. One section for each operation: see CONTRIBUTING.md.
 
 # operation: create_token_intent
 curl -sS --fail-with-body "$SCRIP_URL/token-intents" \

@@ -1,4 +1,4 @@
-# Samples of the tag Tokens. One section for each operation; CONTRIBUTING.md says how to add one.
+# Samples of the tag Tokens. One section for each operation: see CONTRIBUTING.md.
 
 # operation: list_tokens_v1
 # Deprecated: use /v2/tokens.

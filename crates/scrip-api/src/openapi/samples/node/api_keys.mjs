@@ -1,4 +1,4 @@
-// Samples of the tag API keys. One section for each operation; CONTRIBUTING.md says how to add one.
+// Samples of the tag API keys. One section for each operation: see CONTRIBUTING.md.
 
 // operation: regenerate_application_key
 // Removed: the response is always 410. Create a second key and delete the old one.
@@ -16,6 +16,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY, APPLICATION_ID } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const keys = await client.applicationKeys.list(APPLICATION_ID);
 for (const key of keys) console.log(key.id, key.createdAt);
 
@@ -25,6 +26,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY, APPLICATION_ID } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const key = await client.applicationKeys.create(APPLICATION_ID);
 console.log(key.id, key.key);
 
@@ -33,6 +35,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY, APPLICATION_ID, API_KEY_ID } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const key = await client.applicationKeys.get(APPLICATION_ID, API_KEY_ID);
 console.log(key.id, key.createdAt);
 
@@ -41,5 +44,6 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY, APPLICATION_ID, API_KEY_ID } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 await client.applicationKeys.delete(APPLICATION_ID, API_KEY_ID);
 console.log("deleted", API_KEY_ID);

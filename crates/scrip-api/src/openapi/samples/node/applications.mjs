@@ -1,4 +1,4 @@
-// Samples of the tag Applications. One section for each operation; CONTRIBUTING.md says how to add one.
+// Samples of the tag Applications. One section for each operation: see CONTRIBUTING.md.
 
 // operation: list_applications
 // The iterator fetches the next page when it needs one.
@@ -6,6 +6,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const applications = await client.applications.list({ type: "private", size: 100 });
 for await (const application of applications) console.log(application.id, application.name);
 
@@ -15,6 +16,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const application = await client.applications.create({
   name: "Checkout page",
   type: "public",
@@ -27,6 +29,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const application = await client.applications.getByKey();
 console.log(application.id, application.name, application.type);
 
@@ -35,6 +38,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY, APPLICATION_ID } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const application = await client.applications.get(APPLICATION_ID);
 console.log(application.id, application.name, application.permissions);
 
@@ -44,6 +48,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY, APPLICATION_ID } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const application = await client.applications.update(APPLICATION_ID, {
   name: "Fraud checks",
   rules: [
@@ -63,6 +68,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY, APPLICATION_ID } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 await client.applications.delete(APPLICATION_ID);
 console.log("deleted", APPLICATION_ID);
 
@@ -71,5 +77,6 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const permissions = await client.permissions.list({ applicationType: "private" });
 for (const { type, applicationTypes } of permissions) console.log(type, applicationTypes);

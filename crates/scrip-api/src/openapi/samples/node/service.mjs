@@ -1,4 +1,4 @@
-// Samples of the tag Service. One section for each operation; CONTRIBUTING.md says how to add one.
+// Samples of the tag Service. One section for each operation: see CONTRIBUTING.md.
 
 // operation: healthz
 // The client library has no method for this operation.

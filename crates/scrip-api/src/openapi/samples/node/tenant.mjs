@@ -1,10 +1,11 @@
-// Samples of the tag Tenant. One section for each operation; CONTRIBUTING.md says how to add one.
+// Samples of the tag Tenant. One section for each operation: see CONTRIBUTING.md.
 
 // operation: get_tenant
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const tenant = await client.tenants.self.get();
 console.log(tenant.id, tenant.name, tenant.settings);
 
@@ -13,6 +14,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const tenant = await client.tenants.self.update({
   name: "Acme",
   settings: { deduplicate_tokens: "false" },
@@ -25,6 +27,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 await client.tenants.self.delete();
 console.log("deleted the tenant");
 
@@ -42,5 +45,6 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const usage = await client.tenants.self.getUsageReports();
-console.log(usage);
+console.log(usage.totalTokens, "tokens");

@@ -1,4 +1,4 @@
-// Samples of the tag 3-D Secure. One section for each operation; CONTRIBUTING.md says how to add one.
+// Samples of the tag 3-D Secure. One section for each operation: see CONTRIBUTING.md.
 
 // operation: create_session
 // A session of a merchant. For a customer, pass device: "browser" and deviceInfo instead of the type.
@@ -6,6 +6,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY, TOKEN_ID } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const session = await client.threeds.sessions.create({ type: "merchant", tokenId: TOKEN_ID });
 console.log(session.id, session.cardBrand, session.recommendedVersion);
 
@@ -14,6 +15,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY, SESSION_ID } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const session = await client.threeds.sessions.get(SESSION_ID);
 console.log(session.id, session.type, session.version.recommendedVersion);
 
@@ -48,6 +50,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY, SESSION_ID } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const result = await client.threeds.sessions.authenticate(SESSION_ID, {
   authenticationCategory: "payment",
   authenticationType: "other-payment",
@@ -76,6 +79,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY, SESSION_ID } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const result = await client.threeds.sessions.getChallengeResult(SESSION_ID);
 console.log(result.authenticationStatus, result.eci, result.dsTransactionId);
 

@@ -1,10 +1,11 @@
-// Samples of the tag Token intents. One section for each operation; CONTRIBUTING.md says how to add one.
+// Samples of the tag Token intents. One section for each operation: see CONTRIBUTING.md.
 
 // operation: create_token_intent
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const intent = await client.tokenIntents.create({
   type: "card",
   data: {
@@ -21,6 +22,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY, TOKEN_INTENT_ID } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const intent = await client.tokenIntents.get(TOKEN_INTENT_ID);
 console.log(intent.id, intent.card.last4, intent.expiresAt);
 
@@ -29,5 +31,6 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY, TOKEN_INTENT_ID } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 await client.tokenIntents.delete(TOKEN_INTENT_ID);
 console.log("deleted", TOKEN_INTENT_ID);

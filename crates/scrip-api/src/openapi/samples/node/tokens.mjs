@@ -1,4 +1,4 @@
-// Samples of the tag Tokens. One section for each operation; CONTRIBUTING.md says how to add one.
+// Samples of the tag Tokens. One section for each operation: see CONTRIBUTING.md.
 
 // operation: list_tokens_v1
 // Deprecated: use client.tokens.listV2. The client library has no method for this operation.
@@ -15,6 +15,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const token = await client.tokens.create({
   type: "card",
   data: {
@@ -32,6 +33,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY, TOKEN_ID } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const token = await client.tokens.get(TOKEN_ID);
 console.log(token.id, token.data);
 
@@ -41,6 +43,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY, TOKEN_ID } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const token = await client.tokens.update(TOKEN_ID, {
   data: { expiration_year: 2032 },
   metadata: { customer: null },
@@ -52,6 +55,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY, TOKEN_ID } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 await client.tokens.delete(TOKEN_ID);
 console.log("deleted", TOKEN_ID);
 
@@ -61,6 +65,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const tokens = await client.tokens.listV2({ metadata: { customer: "7" }, size: 20 });
 for await (const token of tokens) console.log(token.id, token.type, token.metadata);
 
@@ -70,6 +75,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const tokens = await client.tokens.searchV2({ query: "metadata.customer:7", size: 20 });
 for await (const token of tokens) console.log(token.id, token.type, token.metadata);
 
@@ -91,6 +97,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const tokens = await client.tokens.tokenize({
   name: "Ada Lovelace",
   card: { type: "card", data: { number: "4242424242424242" } },
@@ -102,6 +109,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY, TOKEN_ID } = process.env;
 const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+
 const values = await client.tokens.detokenize({
   number: `{{ ${TOKEN_ID} | json: '$.number' }}`,
   last4: `{{ ${TOKEN_ID} | json: '$.number' | last4 }}`,

@@ -1,4 +1,4 @@
-# Samples of the tag API keys. One section for each operation; CONTRIBUTING.md says how to add one.
+# Samples of the tag API keys. One section for each operation: see CONTRIBUTING.md.
 
 # operation: regenerate_application_key
 # Removed: the response is always 410. Create a second key and delete the old one.
@@ -26,6 +26,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 for key in client.application_keys.list(os.environ["APPLICATION_ID"]):
     print(key.id, key.created_at)
 
@@ -36,6 +37,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 key = client.application_keys.create(os.environ["APPLICATION_ID"])
 print(key.id, key.key)
 
@@ -45,6 +47,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 key = client.application_keys.get(os.environ["APPLICATION_ID"], os.environ["API_KEY_ID"])
 print(key.id, key.created_at)
 
@@ -54,5 +57,6 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 client.application_keys.delete(os.environ["APPLICATION_ID"], os.environ["API_KEY_ID"])
 print("deleted", os.environ["API_KEY_ID"])

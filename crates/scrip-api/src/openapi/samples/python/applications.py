@@ -1,4 +1,4 @@
-# Samples of the tag Applications. One section for each operation; CONTRIBUTING.md says how to add one.
+# Samples of the tag Applications. One section for each operation: see CONTRIBUTING.md.
 
 # operation: list_applications
 # The iterator fetches the next page when it needs one.
@@ -7,6 +7,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 for application in client.applications.list(type="private", size=100):
     print(application.id, application.name)
 
@@ -17,6 +18,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 application = client.applications.create(
     name="Checkout page",
     type="public",
@@ -30,6 +32,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 application = client.applications.get_by_key()
 print(application.id, application.name, application.type)
 
@@ -39,6 +42,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 application = client.applications.get(os.environ["APPLICATION_ID"])
 print(application.id, application.name, application.permissions)
 
@@ -71,6 +75,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 client.applications.delete(os.environ["APPLICATION_ID"])
 print("deleted", os.environ["APPLICATION_ID"])
 
@@ -80,5 +85,6 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 for permission in client.permissions.list(application_type="private"):
     print(permission.type, permission.application_types)

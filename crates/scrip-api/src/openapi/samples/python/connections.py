@@ -1,4 +1,4 @@
-# Samples of the tag Connections. One section for each operation; CONTRIBUTING.md says how to add one.
+# Samples of the tag Connections. One section for each operation: see CONTRIBUTING.md.
 
 # operation: list_connection_formulas
 # The client library has no method for this operation.
@@ -12,7 +12,7 @@ request = urllib.request.Request(
 )
 with urllib.request.urlopen(request) as response:
     for formula in json.load(response):
-        print(formula["id"], formula["name"])
+        print(formula["id"], formula["display_name"])
 
 # operation: list_connection_formulas_2
 # The client library has no method for this operation.
@@ -27,7 +27,7 @@ request = urllib.request.Request(
 )
 with urllib.request.urlopen(request) as response:
     for formula in json.load(response):
-        print(formula["id"], formula["name"])
+        print(formula["id"], formula["display_name"])
 
 # operation: list_connection_formulas_3
 # The client library has no method for this operation.
@@ -41,7 +41,7 @@ request = urllib.request.Request(
 )
 with urllib.request.urlopen(request) as response:
     for formula in json.load(response):
-        print(formula["id"], formula["name"])
+        print(formula["id"], formula["display_name"])
 
 # operation: list_connection_formulas_4
 # The client library has no method for this operation.
@@ -56,4 +56,4 @@ request = urllib.request.Request(
 )
 with urllib.request.urlopen(request) as response:
     for formula in json.load(response):
-        print(formula["id"], formula["name"])
+        print(formula["id"], formula["display_name"])

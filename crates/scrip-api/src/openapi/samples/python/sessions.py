@@ -1,4 +1,4 @@
-# Samples of the tag Sessions. One section for each operation; CONTRIBUTING.md says how to add one.
+# Samples of the tag Sessions. One section for each operation: see CONTRIBUTING.md.
 
 # operation: create_access_session
 # With the key of a public application. Send the nonce to your backend.
@@ -7,6 +7,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 session = client.sessions.create()
 print(session.session_key, session.nonce, session.expires_at)
 
@@ -17,5 +18,6 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 client.sessions.authorize(nonce=os.environ["NONCE"], permissions=["token:create"])
 print("authorized")

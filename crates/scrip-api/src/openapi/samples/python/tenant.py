@@ -1,4 +1,4 @@
-# Samples of the tag Tenant. One section for each operation; CONTRIBUTING.md says how to add one.
+# Samples of the tag Tenant. One section for each operation: see CONTRIBUTING.md.
 
 # operation: get_tenant
 import os
@@ -6,6 +6,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 tenant = client.tenants.self_.get()
 print(tenant.id, tenant.name, tenant.settings)
 
@@ -15,6 +16,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 tenant = client.tenants.self_.update(name="Acme", settings={"deduplicate_tokens": "false"})
 print(tenant.id, tenant.name, tenant.settings)
 
@@ -25,6 +27,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 client.tenants.self_.delete()
 print("deleted the tenant")
 
@@ -47,5 +50,6 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 usage = client.tenants.self_.get_usage_reports()
-print(usage.token_report)
+print(usage.total_tokens, "tokens")

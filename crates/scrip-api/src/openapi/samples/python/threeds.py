@@ -1,4 +1,4 @@
-# Samples of the tag 3-D Secure. One section for each operation; CONTRIBUTING.md says how to add one.
+# Samples of the tag 3-D Secure. One section for each operation: see CONTRIBUTING.md.
 
 # operation: create_session
 # A session of a merchant. For a customer, pass device="browser" and device_info instead of the type.
@@ -7,6 +7,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 session = client.threeds.sessions.create(type="merchant", token_id=os.environ["TOKEN_ID"])
 print(session.id, session.card_brand, session.recommended_version)
 
@@ -16,6 +17,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 session = client.threeds.sessions.get(os.environ["SESSION_ID"])
 print(session.id, session.type, session.version.recommended_version)
 
@@ -92,6 +94,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 result = client.threeds.sessions.get_challenge_result(os.environ["SESSION_ID"])
 print(result.authentication_status, result.eci, result.ds_transaction_id)
 

@@ -1,4 +1,4 @@
-# Samples of the tag Token intents. One section for each operation; CONTRIBUTING.md says how to add one.
+# Samples of the tag Token intents. One section for each operation: see CONTRIBUTING.md.
 
 # operation: create_token_intent
 import os
@@ -6,6 +6,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 intent = client.token_intents.create(
     type="card",
     data={
@@ -23,6 +24,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 intent = client.token_intents.get(os.environ["TOKEN_INTENT_ID"])
 print(intent.id, intent.card.last4, intent.expires_at)
 
@@ -32,5 +34,6 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 client.token_intents.delete(os.environ["TOKEN_INTENT_ID"])
 print("deleted", os.environ["TOKEN_INTENT_ID"])

@@ -1,4 +1,4 @@
-# Samples of the tag Tokens. One section for each operation; CONTRIBUTING.md says how to add one.
+# Samples of the tag Tokens. One section for each operation: see CONTRIBUTING.md.
 
 # operation: list_tokens_v1
 # Deprecated: use client.tokens.list_v2. The client library has no method for this operation.
@@ -20,6 +20,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 token = client.tokens.create(
     type="card",
     data={
@@ -38,6 +39,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 token = client.tokens.get(os.environ["TOKEN_ID"])
 print(token.id, token.data)
 
@@ -48,6 +50,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 token = client.tokens.update(
     os.environ["TOKEN_ID"],
     data={"expiration_year": 2032},
@@ -61,6 +64,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 client.tokens.delete(os.environ["TOKEN_ID"])
 print("deleted", os.environ["TOKEN_ID"])
 
@@ -71,6 +75,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 for token in client.tokens.list_v2(metadata={"customer": "7"}, size=20):
     print(token.id, token.type, token.metadata)
 
@@ -81,6 +86,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 for token in client.tokens.search_v2(query="metadata.customer:7", size=20):
     print(token.id, token.type, token.metadata)
 
@@ -106,6 +112,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 tokens = client.tokens.tokenize(
     request={
         "name": "Ada Lovelace",
@@ -120,6 +127,7 @@ import os
 from basis_theory import BasisTheory
 
 client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
 token_id = os.environ["TOKEN_ID"]
 values = client.tokens.detokenize(
     request={
