@@ -1,8 +1,9 @@
 """Executes every sample of the OpenAPI document against the real program.
 
-    run.py                        all samples, as the program serves them
-    run.py create_token get_tenant  only samples of these operations
-    run.py --sources              samples of the source files, without building the program anew
+    run.py                    all samples, as the program serves them
+    run.py create_token ...   only samples of these operations
+    run.py --sources          samples of the source files, without building the program anew
+    run.py --verbose          also prints what each sample prints
 
 `SCRIP` names the program, as for the suites of the official clients, which also install what the samples
 need: this runs with their Python, and finds the packages of Node in tests/clients/node.
@@ -109,9 +110,10 @@ def source_samples():
 
 
 class Runner:
-    def __init__(self, operations, folder):
+    def __init__(self, operations, folder, verbose):
         self.operations = operations
         self.folder = folder
+        self.verbose = verbose
 
     def run(self, vault, language, id, source):
         """What is wrong with a sample, or nothing."""
@@ -132,6 +134,8 @@ class Runner:
                 ended = subprocess.run(command, timeout=DEADLINE_SECONDS, **options)
             except subprocess.TimeoutExpired:
                 return f"did not end within {DEADLINE_SECONDS} seconds"
+        if self.verbose:
+            print(f"-- {language.label} {id}\n{ended.stdout}")
         return self.find(id, case, facts, relay.exchanges, ended)
 
     def find(self, id, case, facts, exchanges, ended):
@@ -199,6 +203,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("operations", nargs="*", metavar="OPERATION")
     parser.add_argument("--sources", action="store_true")
+    parser.add_argument("--verbose", action="store_true")
     arguments = parser.parse_args()
     started = time.monotonic()
     with ExitStack() as stack:
@@ -214,7 +219,7 @@ def main():
         operations = read_operations(document)
         assert CASES.keys() == operations.keys(), CASES.keys() ^ operations.keys()
         ids = arguments.operations or list(operations)
-        runner = Runner(operations, folder)
+        runner = Runner(operations, folder, arguments.verbose)
         samples = source_samples() if arguments.sources else served_samples(document)
         # Before the samples: the last of them deletes the tenant.
         findings = run_controls(runner, vaults) + run_all(runner, vaults, samples, ids)
