@@ -150,7 +150,7 @@ def start_simulator():
 def start_vault(folder, directory):
     command = [os.environ["SCRIP"], "dev", "--data-dir", str(folder)]
     command += ["--listen", "127.0.0.1:0", "--json", "--rate-limits", "off"]
-    settings = {"SCRIP_THREEDS_SIMULATOR_URL": directory.url, "SCRIP_LOG_FILTER": "warn"}
+    settings = {"SCRIP_THREEDS_SIMULATOR_URL": directory.url, "SCRIP_LOG_FILTER": "error"}
     with running(command, {**os.environ, **settings}) as announced:
         vault = Vault(announced, directory)
         vault.wait_for_card_ranges()
