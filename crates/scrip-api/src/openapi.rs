@@ -1,9 +1,11 @@
 //! The OpenAPI document, and the page made of it.
 //!
-//! The document is the file `openapi/openapi.json`, which is part of the program. It does not depend on
-//! settings. `openapi/tests` compares it with the route tables and with the tables of the code.
+//! The document is the file `openapi/openapi.json`, which is part of the program, with the samples of
+//! `openapi/samples`. It does not depend on settings. `openapi/tests` compares it with the route tables
+//! and with the tables of the code.
 
 mod page;
+mod samples;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -18,8 +20,11 @@ pub(crate) const STYLE: &str = include_str!("openapi/style.css");
 
 /// The document. A test ensures that the source is JSON.
 pub fn document() -> &'static Value {
-    static DOCUMENT: LazyLock<Value> =
-        LazyLock::new(|| serde_json::from_str(SOURCE).unwrap_or_default());
+    static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
+        let mut document = serde_json::from_str(SOURCE).unwrap_or_default();
+        samples::add_to(&mut document);
+        document
+    });
     &DOCUMENT
 }
 

@@ -95,15 +95,38 @@ fn article(document: &Value, operation: &Operation<'_>) -> String {
     let gone = operation.value.get("deprecated").map_or("", |_| " <em>deprecated</em>");
     format!(
         "<article id=\"{id}\">\n<h3><a href=\"#{id}\">{summary}</a>{gone}</h3>\n\
-         <p class=\"call\">{method} <code>{path}</code></p>\n{about}\n{parameters}{body}{answers}\
+         <p class=\"call\">{method} <code>{path}</code></p>\n{about}\n{samples}{parameters}{body}{answers}\
          </article>\n",
         summary = escape(operation.text("summary")),
         method = badge(operation.method),
         path = escape(operation.path),
         about = prose(operation.text("description")),
+        samples = samples(&id, operation.value),
         parameters = parameters(document, operation.value),
         body = body(document, operation.value),
         answers = answers(document, operation.value),
+    )
+}
+
+/// A tab for each language. Radio buttons choose the one that the stylesheet shows, without a script.
+fn samples(id: &str, operation: &Value) -> String {
+    let (mut tabs, mut sources) = (String::new(), String::new());
+    for (at, sample) in list(operation, "x-codeSamples").enumerate() {
+        let (label, source) = (escape(text(sample, "label")), escape(text(sample, "source")));
+        let checked = if at == 0 { " checked" } else { "" };
+        tabs.push_str(&format!(
+            "<input type=\"radio\" name=\"samples-{id}\" id=\"sample-{id}-{at}\"{checked}>\
+             <label for=\"sample-{id}-{at}\">{label}</label>\n"
+        ));
+        sources.push_str(&format!(
+            "<pre tabindex=\"0\" role=\"region\" aria-label=\"{label} sample\"><code>{source}</code></pre>\n"
+        ));
+    }
+    if tabs.is_empty() {
+        return tabs;
+    }
+    format!(
+        "<fieldset class=\"samples\">\n<legend><h4>Samples</h4></legend>\n{tabs}{sources}</fieldset>\n"
     )
 }
 

@@ -1,6 +1,7 @@
 //! Compares the OpenAPI document with the tables of the code.
 
 mod operations;
+mod samples;
 mod source;
 mod values;
 

@@ -1,0 +1,80 @@
+//! Samples for each operation, which the document carries as `x-codeSamples`.
+//!
+//! They are files in the language of the sample and not a part of `openapi.json`: so an editor and the
+//! reader see a program, and not one line of JSON with escapes. `tests/samples` executes each of them.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+/// A file has one section for each operation, which begins with a line such as `# operation: get_token`.
+pub(super) struct Language {
+    /// What other tools call it.
+    pub(super) lang: &'static str,
+    pub(super) label: &'static str,
+    /// Begins a comment.
+    comment: &'static str,
+    files: &'static [&'static str],
+}
+
+macro_rules! files {
+    ($folder:literal, $extension:literal) => {
+        files!($folder, $extension,
+            "tokens" "token_intents" "applications" "api_keys" "sessions" "threeds" "tenant" "logs"
+            "connections" "service")
+    };
+    ($folder:literal, $extension:literal, $($name:literal)*) => {
+        &[$(include_str!(concat!("samples/", $folder, "/", $name, ".", $extension))),*]
+    };
+}
+
+/// In the order of the page.
+pub(super) const LANGUAGES: [Language; 3] = [
+    Language { lang: "Shell", label: "curl", comment: "#", files: files!("curl", "sh") },
+    Language { lang: "Python", label: "Python", comment: "#", files: files!("python", "py") },
+    Language { lang: "JavaScript", label: "Node.js", comment: "//", files: files!("node", "mjs") },
+];
+
+impl Language {
+    /// All sections: the operation and the source. Lines before the first section are about the file.
+    pub(super) fn sections(&self) -> Vec<(&'static str, String)> {
+        let mark = format!("{} operation: ", self.comment);
+        let mut sections: Vec<(&str, String)> = Vec::new();
+        for file in self.files {
+            let mut is_inside = false;
+            for line in file.lines() {
+                if let Some(operation) = line.strip_prefix(&mark) {
+                    sections.push((operation, String::new()));
+                    is_inside = true;
+                } else if let Some((_, source)) = sections.last_mut().filter(|_| is_inside) {
+                    source.push_str(line);
+                    source.push('\n');
+                }
+            }
+        }
+        for (_, source) in &mut sections {
+            source.truncate(source.trim_end().len());
+            source.push('\n');
+        }
+        sections
+    }
+}
+
+/// Gives each operation of the document its samples.
+pub(super) fn add_to(document: &mut Value) {
+    let mut samples: HashMap<&str, Vec<Value>> = HashMap::new();
+    for language in &LANGUAGES {
+        for (operation, source) in language.sections() {
+            let sample = json!({"lang": language.lang, "label": language.label, "source": source});
+            samples.entry(operation).or_default().push(sample);
+        }
+    }
+    let paths = document.get_mut("paths").and_then(Value::as_object_mut);
+    let items = paths.into_iter().flat_map(|it| it.values_mut()).filter_map(Value::as_object_mut);
+    for operation in items.flat_map(|it| it.values_mut()).filter_map(Value::as_object_mut) {
+        let id = operation.get("operationId").and_then(Value::as_str);
+        if let Some(found) = id.and_then(|it| samples.remove(it)) {
+            operation.insert("x-codeSamples".to_owned(), Value::Array(found));
+        }
+    }
+}

@@ -1,0 +1,19 @@
+# Samples of the tag Service. One section for each operation: see CONTRIBUTING.md.
+
+# operation: healthz
+curl -sS --fail-with-body "$SCRIP_URL/healthz"
+
+# operation: readyz
+curl -sS --fail-with-body "$SCRIP_URL/readyz"
+
+# operation: get_openapi
+curl -sS --fail-with-body "$SCRIP_URL/openapi.json" \
+  -o openapi.json -w "openapi.json: %{size_download} bytes of %{content_type}\n"
+
+# operation: get_docs
+curl -sS --fail-with-body "$SCRIP_URL/docs" \
+  -o docs.html -w "docs.html: %{size_download} bytes of %{content_type}\n"
+
+# operation: get_docs_style
+curl -sS --fail-with-body "$SCRIP_URL/docs/style.css" \
+  -o style.css -w "style.css: %{size_download} bytes of %{content_type}\n"

@@ -1,0 +1,119 @@
+"""What each operation's samples need before they run, and what they have to print.
+
+A case has the facts that its samples read from the environment, and what must be in their output: the
+name of a fact, an attribute of the response (`response.id`), or a regular expression.
+"""
+
+from dataclasses import dataclass
+from typing import Callable
+
+APP = {"device": "app"}
+
+
+@dataclass
+class Case:
+    prepare: Callable
+    printed: tuple
+    # Of each response. Without a value, any success.
+    status: int | None = None
+    # Runs when all other samples of its language have ended.
+    is_last: bool = False
+
+
+def nothing(_):
+    return {}
+
+
+def token(vault):
+    return {"TOKEN_ID": vault.create_token(metadata={"customer": "7"})}
+
+
+def token_intent(vault):
+    body = {"type": "card", "data": {"number": "4242424242424242"}}
+    return {"TOKEN_INTENT_ID": vault.ask("POST", "/token-intents", "private", body)["id"]}
+
+
+def application(vault):
+    created = vault.create_application()
+    return {"APPLICATION_ID": created["id"], "API_KEY_ID": created["keys"][0]["id"]}
+
+
+def nonce(vault):
+    return {"NONCE": vault.ask("POST", "/sessions", "public")["nonce"]}
+
+
+def merchant_session(vault):
+    return {"SESSION_ID": vault.create_session("4242424242424242", type="merchant")}
+
+
+def app_session(vault):
+    return {"SESSION_ID": vault.create_session("4242424242424242", **APP)}
+
+
+def challenged_session(vault):
+    return vault.create_challenged_session()
+
+
+def finished_session(vault):
+    challenged = vault.create_challenged_session()
+    vault.finish_challenge(challenged)
+    return challenged
+
+
+FORMULAS = Case(nothing, ("authorizenet-card", r"Authorize\.net"))
+
+CASES = {
+    "list_tokens_v1": Case(token, ("TOKEN_ID", "card")),
+    "create_token": Case(nothing, ("response.id", "4242")),
+    "get_token": Case(token, ("TOKEN_ID", "4242424242424242")),
+    "update_token": Case(token, ("TOKEN_ID", "2032")),
+    "delete_token": Case(token, ("deleted", "TOKEN_ID"), 204),
+    "list_tokens": Case(token, ("TOKEN_ID", "card")),
+    "search_tokens": Case(token, ("TOKEN_ID", "card")),
+    "search_tokens_v1": Case(token, ("TOKEN_ID", "card")),
+    "tokenize": Case(nothing, ("response.name", "response.card.id")),
+    "detokenize": Case(token, ("4242424242424242", r"\b4242\b")),
+    "create_token_intent": Case(nothing, ("response.id", "4242")),
+    "get_token_intent": Case(token_intent, ("TOKEN_INTENT_ID", "4242")),
+    "delete_token_intent": Case(token_intent, ("deleted", "TOKEN_INTENT_ID"), 204),
+    "get_tenant": Case(nothing, ("response.id", "deduplicate_tokens")),
+    "update_tenant": Case(nothing, ("response.id", "Acme", "deduplicate_tokens")),
+    "delete_tenant": Case(nothing, ("deleted the tenant",), 204, is_last=True),
+    "get_tenant_quotas": Case(nothing, ("token_intent_retention_seconds", "response.tokenize_limit")),
+    "get_tenant_usage": Case(token, ("response.total_tokens",)),
+    "list_applications": Case(application, ("APPLICATION_ID", "Sample")),
+    "create_application": Case(nothing, ("response.id", "response.key", "Checkout page")),
+    "get_application_by_key": Case(nothing, ("response.id", "response.name")),
+    "get_application": Case(application, ("APPLICATION_ID", "Sample", "token:read")),
+    "update_application": Case(application, ("APPLICATION_ID", "Fraud checks", "Masked cards")),
+    "delete_application": Case(application, ("deleted", "APPLICATION_ID"), 204),
+    "regenerate_application_key": Case(application, ("response.detail",), 410),
+    "list_api_keys": Case(application, ("API_KEY_ID",)),
+    "create_api_key": Case(application, ("response.id", "response.key")),
+    "get_api_key": Case(application, ("API_KEY_ID",)),
+    "delete_api_key": Case(application, ("deleted", "API_KEY_ID"), 204),
+    "list_permissions": Case(nothing, ("token:read", "token:search")),
+    "create_access_session": Case(nothing, ("response.session_key", "response.nonce")),
+    "authorize_access_session": Case(nonce, ("authorized",), 204),
+    "create_session": Case(token, ("response.id", "Visa")),
+    "get_session": Case(merchant_session, ("SESSION_ID", "merchant")),
+    "update_session": Case(app_session, ("SESSION_ID", "Visa")),
+    "authenticate_session": Case(merchant_session, ("successful", "response.ds_transaction_id")),
+    "get_challenge_result": Case(finished_session, ("successful", "DS_TRANSACTION_ID")),
+    "list_logs": Case(token, ("TOKEN_ID", "create_token")),
+    "list_log_entity_types": Case(nothing, ("token_intent", "3ds_session")),
+    "list_connection_formulas": FORMULAS,
+    "list_connection_formulas_2": FORMULAS,
+    "list_connection_formulas_3": FORMULAS,
+    "list_connection_formulas_4": FORMULAS,
+    "notify_method": Case(challenged_session, ("SESSION_ID", "isCompleted")),
+    "notify_challenge": Case(finished_session, ("SESSION_ID", "successful")),
+    "receive_result": Case(challenged_session, ("SESSION_ID", "RRes")),
+    "healthz": Case(nothing, (r"\bok\b",)),
+    "readyz": Case(nothing, (r"\bready\b",)),
+    "get_openapi": Case(nothing, (r"openapi\.json: [1-9]\d* bytes|/v2/tokens",)),
+    "get_docs": Case(nothing, (r"docs\.html: [1-9]\d* \w+ of text/html",)),
+    "get_docs_style": Case(nothing, (r"style\.css: [1-9]\d* \w+ of text/css",)),
+    "get_method_page": Case(nothing, ("<html", "threeDSMethodData")),
+    "get_challenge_page": Case(nothing, ("<html", "creq")),
+}
